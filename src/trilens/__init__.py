@@ -1,0 +1,3 @@
+"""Workload-aware observability for AI on GPUs."""
+
+__version__ = "0.1.0.dev0"

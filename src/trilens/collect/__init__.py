@@ -1,0 +1,1 @@
+"""Facts in: scraping, remote write and, later, Kubernetes, NVML, the kernel log and the SDK."""

@@ -1,0 +1,1 @@
+"""Value types and errors that every other folder shares; imports nothing of ours."""

@@ -1,0 +1,145 @@
+"""Every error Trilens raises on purpose.
+
+TrilensError
+├── ConfigError                a setting, a file of settings, or a command line
+│   └── UnknownSetting         ... that nobody knows, with the nearest known one
+├── IntakeError                something sent to us that we cannot take
+│   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
+│   └── RemoteWriteError       a remote-write body that does not decode
+├── QueryError
+│   ├── PromQLSyntaxError      with its position
+│   ├── PromQLUnsupported      valid PromQL that Trilens does not evaluate
+│   ├── PromQLEvalError        a valid query that this data cannot answer
+│   ├── QueryTooLarge
+│   ├── QueryTimeout
+│   └── QueryCancelled
+├── StoreError
+│   ├── DataDirInUse           another process holds the directory
+│   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
+│   └── SchemaTooNew           written by a newer Trilens
+└── SourceError                the user's own Prometheus did not answer
+
+An error knows how it leaves the program: its exit code on the command line, its HTTP status and
+Prometheus error type on the API, and a hint that says what to do.
+"""
+
+from __future__ import annotations
+
+
+class TrilensError(Exception):
+    """Base of all errors that are meant to be read by a person."""
+
+    exit_code = 2
+    http_status = 500
+    prometheus_type = "internal"
+    hint: str | None = None
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if hint is not None:
+            self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class ConfigError(TrilensError):
+    http_status = 400
+    prometheus_type = "bad_data"
+
+
+class UnknownSetting(ConfigError):
+    """A key that no setting has."""
+
+    def __init__(self, path: str, nearest: str | None) -> None:
+        self.path = path
+        self.nearest = nearest
+        hint = f"did you mean {nearest!r}?" if nearest else "see docs/settings.md for every setting"
+        super().__init__(f"unknown setting {path!r}", hint=hint)
+
+
+class IntakeError(TrilensError):
+    http_status = 400
+    prometheus_type = "bad_data"
+
+
+class ExpositionError(IntakeError):
+    """A scraped text that does not parse; `line` counts from 1."""
+
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        self.line = line
+        super().__init__(f"line {line}: {message}" if line is not None else message)
+
+
+class RemoteWriteError(IntakeError):
+    pass
+
+
+class QueryError(TrilensError):
+    http_status = 422
+    prometheus_type = "execution"
+
+
+class PromQLSyntaxError(QueryError):
+    """Not PromQL; `position` is the offset in characters where reading stopped making sense."""
+
+    http_status = 400
+    prometheus_type = "bad_data"
+
+    def __init__(self, message: str, *, query: str, position: int | None = None) -> None:
+        self.query = query
+        self.position = position
+        if position is not None:
+            before = query[:position]
+            line = before.count("\n") + 1
+            column = position - (before.rfind("\n") + 1) + 1
+            message = f"{line}:{column}: parse error: {message}"
+        super().__init__(message)
+
+
+class PromQLUnsupported(QueryError):
+    http_status = 422
+
+
+class PromQLEvalError(QueryError):
+    pass
+
+
+class QueryTooLarge(QueryError):
+    hint = "narrow the range, widen the step, or raise the limit in the query settings"
+
+
+class QueryTimeout(QueryError):
+    http_status = 503
+    prometheus_type = "timeout"
+    hint = "narrow the range or raise query.timeout"
+
+
+class QueryCancelled(QueryError):
+    http_status = 503
+    prometheus_type = "canceled"
+
+
+class StoreError(TrilensError):
+    http_status = 503
+    prometheus_type = "unavailable"
+    exit_code = 1
+
+
+class DataDirInUse(StoreError):
+    hint = "stop that process, or choose another directory with --data"
+
+
+class StoreReadOnly(StoreError):
+    hint = "free some disk space; writes are taken again by themselves"
+
+
+class SchemaTooNew(StoreError):
+    hint = "use a Trilens at least as new as the one that wrote this data"
+
+
+class SourceError(TrilensError):
+    http_status = 502
+    prometheus_type = "unavailable"
+    exit_code = 1

@@ -1,0 +1,23 @@
+"""What the evaluator needs from whoever holds the samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from trilens.model.labels import Symbols
+    from trilens.model.query import QueryGuard
+    from trilens.model.series import Gridded, GridRequest, Selected, SelectRequest
+
+
+class SeriesSource(Protocol):
+    """Thread-safe; labels come coded by `symbols`."""
+
+    @property
+    def symbols(self) -> Symbols: ...
+
+    def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
+        """Raw samples."""
+
+    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | None:
+        """The same leaf computed at the source, or None where only `select` gives the exact answer."""
