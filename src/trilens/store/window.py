@@ -1,0 +1,285 @@
+"""The recent past of every series in memory: what rules and pages ask for all day.
+
+Samples lie in chunks of 32 of one series, taken from one pool whose size is the memory budget; a series is a
+short ring of chunk numbers. Appending a scrape is a few scattered writes, reading a series copies whole
+chunks. When the pool is full the oldest chunks go, and each series remembers up to which time it was cut
+(`floor`): above its floor the window is complete, below it the engine has to be asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trilens.model.series import Floats, SampleBlock, Times
+from trilens.store.admission import NEVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from trilens.model.labels import Codes
+
+CHUNK: Final = 32
+DEPTH: Final = 64  # chunks a series: 8.5 hours at 15 s
+_SPAN_MS: Final = 1 << 32  # offsets inside a chunk are 32-bit: 49 days
+_CHUNK_BYTES: Final = CHUNK * (8 + 4) + 8 + 8 + 1 + 4
+_READ_SERIES: Final = 4096  # series copied under one hold of the lock, so that a big read cannot delay intake
+
+
+class RecentWindow:
+    """Thread-safe."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        size = max(64, budget_bytes // _CHUNK_BYTES)
+        # Pages of these arrays cost memory only once they are written.
+        self._values = np.empty((size, CHUNK), dtype=np.float64)
+        self._offsets = np.empty((size, CHUNK), dtype=np.uint32)
+        self._first = np.zeros(size, dtype=np.int64)  # time of a chunk's first sample
+        self._last = np.zeros(size, dtype=np.int64)  # and of its last
+        self._used = np.zeros(size, dtype=np.uint8)  # 0: the chunk is free
+        self._free = np.arange(size - 1, -1, -1, dtype=np.int32)  # a stack, lowest number on top
+        self._free_count = size
+        self._ring = np.zeros((1024, DEPTH), dtype=np.int32)
+        self._begin = np.zeros(1024, dtype=np.int64)  # ring positions [begin, end), counted without wrapping
+        self._end = np.zeros(1024, dtype=np.int64)
+        self._floor: Times = np.full(1024, NEVER, dtype=np.int64)
+        self._lock = threading.Lock()
+
+    def reserve(self, series: int) -> None:
+        """Make room for references below `series`; a new one is complete from the beginning of time."""
+        if series <= len(self._floor):
+            return
+        with self._lock:
+            size = max(series, 2 * len(self._floor))
+            ring = np.zeros((size, DEPTH), dtype=np.int32)
+            ring[: len(self._ring)] = self._ring
+            pad = size - len(self._floor)
+            self._ring = ring
+            self._begin = np.concatenate([self._begin, np.zeros(pad, np.int64)])
+            self._end = np.concatenate([self._end, np.zeros(pad, np.int64)])
+            self._floor = np.concatenate([self._floor, np.full(pad, NEVER, np.int64)])
+
+    def cut(self, refs: Codes, floor: Times | int) -> None:
+        """Declare the window incomplete for these series up to and including a time."""
+        with self._lock:
+            self._floor[refs] = np.maximum(self._floor[refs], floor)
+
+    def floors(self, refs: Codes) -> Times:
+        with self._lock:
+            return self._floor[refs]
+
+    def memory(self) -> tuple[int, int]:
+        """(bytes in use, budget)."""
+        return (len(self._used) - self._free_count) * _CHUNK_BYTES, len(self._used) * _CHUNK_BYTES
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def append(self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats) -> None:
+        """Newer samples, grouped by series (`counts` each), time ascending in each group."""
+        if len(refs) == 0:
+            return
+        with self._lock:
+            if len(t) > len(refs):
+                refs, counts, t, v = self._newest_that_fit(refs, counts, t, v)
+            self._append(refs, counts, t, v)
+
+    def _newest_that_fit(
+        self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats
+    ) -> tuple[Codes, NDArray[np.int64], Times, Floats]:
+        """Cut the old end off batches longer than a ring or wider than a chunk's offsets can say."""
+        stop = np.cumsum(counts)
+        tail = np.minimum(counts, (DEPTH - 1) * CHUNK)
+        wide = t[stop - 1] - t[stop - tail] >= _SPAN_MS
+        tail[wide] = 1
+        cut = tail < counts
+        if not cut.any():
+            return refs, counts, t, v
+        self._forget(refs[cut], t[(stop - tail - 1)[cut]])
+        kept = np.repeat(stop - tail, tail) + np.arange(tail.sum()) - np.repeat(np.cumsum(tail) - tail, tail)
+        return refs, tail, t[kept], v[kept]
+
+    def _append(self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats) -> None:
+        total = len(t)
+        group_start = np.cumsum(counts) - counts
+        current = self._ring[refs, (self._end[refs] - 1) % DEPTH]
+        has_chunk = self._end[refs] > self._begin[refs]
+        last_t = t[group_start + counts - 1]
+        fits = has_chunk & (last_t - self._first[current] < _SPAN_MS)
+        used = np.where(fits, self._used[current], CHUNK).astype(np.int64)
+        fresh = (used + counts - 1) // CHUNK  # chunks each series needs beyond its current one
+        needed = int(fresh.sum())
+        if needed:
+            if needed > self._free_count:
+                self._evict(needed)
+                # The eviction may have taken a series' current chunk.
+                gone = self._end[refs] == self._begin[refs]
+                if gone.any() or needed > self._free_count:
+                    self._retry_after_eviction(refs, counts, t, v, needed)
+                    return
+            new = self._take(needed)
+        else:
+            new = np.zeros(0, dtype=np.int32)
+
+        if total == len(refs):  # one sample a series, as a scrape brings them
+            slot, chunk = used, current
+            new_at = np.cumsum(fresh) - fresh
+        else:
+            owner = np.repeat(np.arange(len(refs)), counts)
+            slot = used[owner] + np.arange(total) - group_start[owner]
+            chunk = current[owner]
+            new_at = (np.cumsum(fresh) - fresh)[owner]
+        hop, column = slot // CHUNK, slot % CHUNK
+        beyond = hop > 0
+        if needed:
+            chunk[beyond] = new[(new_at + hop - 1)[beyond]]
+            starts = beyond & (column == 0)
+            self._first[chunk[starts]] = t[starts]
+            self._link(refs, fresh, new)
+        self._values[chunk, column] = v
+        self._offsets[chunk, column] = (t - self._first[chunk]).astype(np.uint32)
+        self._used[chunk] = column + 1  # assigned in order: the last sample of a chunk decides
+        self._last[chunk] = t
+
+    def _retry_after_eviction(
+        self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats, needed: int
+    ) -> None:
+        if needed > self._free_count:  # larger than the whole pool: only the engine holds these samples
+            self._forget(refs, t[np.cumsum(counts) - 1])
+            return
+        self._append(refs, counts, t, v)
+
+    def _take(self, count: int) -> Codes:
+        self._free_count -= count
+        return self._free[self._free_count : self._free_count + count].copy()
+
+    def _give_back(self, chunks: Codes) -> None:
+        self._used[chunks] = 0
+        self._free[self._free_count : self._free_count + len(chunks)] = chunks
+        self._free_count += len(chunks)
+
+    def _link(self, refs: Codes, fresh: NDArray[np.int64], new: Codes) -> None:
+        """Hang new chunks onto their series' rings, dropping the oldest of a ring that is full."""
+        growing = fresh > 0
+        who, many = refs[growing], fresh[growing]
+        while bool((crowded := self._end[who] - self._begin[who] + many > DEPTH).any()):
+            self._drop_oldest(who[crowded])
+        owner = np.repeat(np.arange(len(who)), many)
+        position = self._end[who][owner] + np.arange(len(new)) - (np.cumsum(many) - many)[owner]
+        self._ring[who[owner], position % DEPTH] = new
+        self._end[who] += many
+
+    def _drop_oldest(self, refs: Codes) -> None:
+        chunks = self._ring[refs, self._begin[refs] % DEPTH]
+        self._floor[refs] = np.maximum(self._floor[refs], self._last[chunks])
+        self._begin[refs] += 1
+        self._give_back(chunks)
+
+    def _forget(self, refs: Codes, floor: Times) -> None:
+        """Empty these series' rings; from `floor` on the window is complete again."""
+        while len(full := refs[self._end[refs] > self._begin[refs]]):
+            self._drop_oldest(full)
+        self._floor[refs] = np.maximum(self._floor[refs], floor)
+
+    def _evict(self, needed: int) -> None:
+        """Free the oldest chunks of all: `needed` or a sixteenth of the pool, so that it happens rarely."""
+        in_use = np.flatnonzero(self._used)
+        count = min(len(in_use), max(needed - self._free_count, len(self._used) // 16))
+        if count == 0:
+            return
+        cutoff = np.partition(self._last[in_use], count - 1)[count - 1]
+        while True:
+            held = np.flatnonzero(self._end > self._begin)
+            oldest = self._ring[held, self._begin[held] % DEPTH]
+            expired = held[self._last[oldest] <= cutoff]
+            if len(expired) == 0:
+                return
+            self._drop_oldest(expired.astype(np.int32))
+
+    def prepend(
+        self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats, *, above: Times, floor: Times
+    ) -> None:
+        """History from the engine, below what is held: all samples with floor < t <= above, per series.
+
+        A series whose floor has moved since `above` was read is left alone, as is one that does not fit.
+        """
+        with self._lock:
+            fresh = -(-counts // CHUNK)
+            fits = (self._floor[refs] == above) & (self._end[refs] - self._begin[refs] + fresh < DEPTH)
+            fits &= np.cumsum(np.where(fits, fresh, 0)) <= self._free_count - len(self._used) // 16
+            fits &= above - floor < _SPAN_MS
+            keep = np.repeat(fits, counts)
+            refs, counts, fresh, floor = refs[fits], counts[fits], fresh[fits], floor[fits]
+            t, v = t[keep], v[keep]
+            new = self._take(int(fresh.sum()))
+            owner = np.repeat(np.arange(len(refs)), counts)
+            slot = np.arange(len(t)) - (np.cumsum(counts) - counts)[owner]
+            chunk = new[(np.cumsum(fresh) - fresh)[owner] + slot // CHUNK]
+            column = slot % CHUNK
+            starts = column == 0
+            self._first[chunk[starts]] = t[starts]
+            self._values[chunk, column] = v
+            self._offsets[chunk, column] = (t - self._first[chunk]).astype(np.uint32)
+            self._used[chunk] = column + 1
+            self._last[chunk] = t
+            who = np.repeat(np.arange(len(refs)), fresh)
+            self._begin[refs] -= fresh
+            position = self._begin[refs][who] + np.arange(len(new)) - (np.cumsum(fresh) - fresh)[who]
+            self._ring[refs[who], position % DEPTH] = new
+            self._floor[refs] = floor
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self, refs: Codes, start_ms: int, end_ms: int) -> SampleBlock | None:
+        """Samples with start_ms < t <= end_ms, series in the order of `refs`; None where it was cut away."""
+        parts: list[tuple[Times, Floats, NDArray[np.int64]]] = []
+        for at in range(0, len(refs), _READ_SERIES):
+            some = refs[at : at + _READ_SERIES]
+            with self._lock:
+                if bool((self._floor[some] > start_ms).any()):
+                    return None
+                parts.append(self._read(some, start_ms, end_ms))
+        if not parts:
+            return SampleBlock.empty()
+        counts = np.concatenate([p[2] for p in parts])
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        if len(parts) == 1:
+            return SampleBlock(parts[0][0], parts[0][1], offsets)
+        return SampleBlock(
+            np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), offsets
+        )
+
+    def _read(self, refs: Codes, start_ms: int, end_ms: int) -> tuple[Times, Floats, NDArray[np.int64]]:
+        chunks, per_series = self._overlapping(refs, start_ms, end_ms)
+        if len(chunks) == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.float64), per_series
+        values = self._values[chunks]
+        times = self._offsets[chunks] + self._first[chunks][:, None]
+        inside = np.arange(CHUNK) < self._used[chunks][:, None]
+        edge = (self._first[chunks] <= start_ms) | (self._last[chunks] > end_ms)
+        if edge.any():
+            inside[edge] &= (times[edge] > start_ms) & (times[edge] <= end_ms)
+        in_chunk = inside.sum(axis=1)
+        owner = np.repeat(np.arange(len(refs)), per_series)
+        counts = np.bincount(owner, weights=in_chunk, minlength=len(refs)).astype(np.int64)
+        if bool((in_chunk == CHUNK).all()):
+            return times.reshape(-1), values.reshape(-1), counts
+        return times[inside], values[inside], counts
+
+    def _overlapping(self, refs: Codes, start_ms: int, end_ms: int) -> tuple[Codes, NDArray[np.int64]]:
+        """The chunks that may hold samples of the range, series by series, and how many each series has."""
+        begin, end = self._begin[refs], self._end[refs]
+        deepest = int((end - begin).max(initial=0))
+        depth = min(2, deepest)
+        while depth < deepest:  # most reads want only the newest chunks: look back as far as needed
+            reach = end - depth
+            more = (reach > begin) & (self._last[self._ring[refs, (reach - 1) % DEPTH]] > start_ms)
+            if not more.any():
+                break
+            depth = min(2 * depth, deepest)
+        position = end[:, None] - np.arange(depth, 0, -1)
+        chunk = self._ring[refs[:, None], position % DEPTH]
+        wanted = position >= begin[:, None]
+        wanted &= (self._last[chunk] > start_ms) & (self._first[chunk] <= end_ms)
+        return chunk[wanted], wanted.sum(axis=1)

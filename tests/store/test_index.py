@@ -1,0 +1,85 @@
+"""Selection by matchers against a plain loop over all series."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trilens.model.errors import PromQLEvalError
+from trilens.model.labels import METRIC_NAME, Labels, make_labels
+from trilens.model.series import Matcher
+from trilens.store import index as index_module
+from trilens.store.index import SeriesIndex
+
+names = st.sampled_from(["gpu", "node", "job"])
+values = st.sampled_from(["", "a", "b", "ab", "a\nb", "x.y"])
+series = st.dictionaries(names, values, max_size=3).flatmap(
+    lambda d: st.sampled_from(["up", "power", ""]).map(lambda m: make_labels({**d, METRIC_NAME: m}))
+)
+matchers = st.lists(
+    st.builds(
+        Matcher,
+        name=st.sampled_from(["gpu", "node", "job", METRIC_NAME, "missing"]),
+        op=st.sampled_from(["=", "!=", "=~", "!~"]),
+        value=st.sampled_from(["", "a", "b", "ab", ".*", ".+", "a|up", "u.", "a.b", "x\\.y", "nothing"]),
+    ),
+    max_size=3,
+)
+
+
+def plainly_matches(labels: Labels, matcher: Matcher) -> bool:
+    value = dict(labels).get(matcher.name, "")
+    if matcher.op in ("=", "!="):
+        hit = value == matcher.value
+    else:
+        hit = re.fullmatch(matcher.value, value, re.DOTALL) is not None
+    return hit if matcher.op in ("=", "=~") else not hit
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(series, max_size=12, unique=True), st.lists(matchers, min_size=1, max_size=3))
+def test_selects_what_a_plain_loop_selects(all_series: list[Labels], queries: list[list[Matcher]]) -> None:
+    index = SeriesIndex()
+    for labels in all_series:
+        index.add(labels)
+    for query in queries:
+        found = index.select(query)
+        got = sorted(make_labels(found.labels.labels(i)) for i in range(len(found)))
+        assert got == sorted(s for s in all_series if all(plainly_matches(s, m) for m in query))
+        assert [index.labels(ref) for ref in found.refs.tolist()] == [
+            make_labels(found.labels.labels(i)) for i in range(len(found))
+        ]
+
+
+def test_adding_twice_gives_the_same_reference() -> None:
+    index = SeriesIndex()
+    one = index.add(make_labels({METRIC_NAME: "up", "job": "a"}))
+    two = index.add(make_labels({METRIC_NAME: "up", "job": "b"}))
+    assert (one, two) == ((0, True), (1, True))
+    assert index.add(make_labels({METRIC_NAME: "up", "job": "a"})) == (0, False)
+
+
+def test_series_with_one_hash_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "series_id", lambda labels, salt=0: 7 + salt)
+    index = SeriesIndex()
+    refs = [index.add(make_labels({METRIC_NAME: "up", "job": job}))[0] for job in ("a", "b", "c", "b")]
+    assert refs == [0, 1, 2, 1]
+    assert index.ids.tolist() == [7, 8, 9]
+
+
+def test_a_bad_regular_expression_says_so() -> None:
+    with pytest.raises(PromQLEvalError, match=r"bad regular expression '\*'"):
+        SeriesIndex().select([Matcher("job", "=~", "*")])
+
+
+def test_a_regex_memo_learns_of_new_values() -> None:
+    index = SeriesIndex()
+    query = [Matcher("job", "=~", "a.*")]
+    for n in range(2000):
+        index.add(make_labels({METRIC_NAME: "up", "job": f"a{n}" if n % 2 else f"b{n}"}))
+        if n % 500 == 0:
+            index.select(query)
+    assert len(index.select(query)) == 1000

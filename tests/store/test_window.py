@@ -1,0 +1,152 @@
+"""The recent window against the plainest possible model of itself: a dict of lists."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trilens.store.admission import NEVER, Admission
+from trilens.store.window import _CHUNK_BYTES, CHUNK, DEPTH, RecentWindow
+
+BIG = 1_000_000_000_000
+
+
+def grouped(rows: list[tuple[int, int, float]]) -> tuple[np.ndarray, ...]:
+    rows = sorted(rows, key=lambda r: (r[0], r[1]))
+    refs = np.array([r[0] for r in rows], dtype=np.int32)
+    unique, counts = np.unique(refs, return_counts=True)
+    t = np.array([r[1] for r in rows], dtype=np.int64)
+    return unique.astype(np.int32), counts, t, np.array([r[2] for r in rows], dtype=np.float64)
+
+
+def read(window: RecentWindow, ref: int, start: int, end: int) -> list[tuple[int, float]] | None:
+    block = window.read(np.array([ref], dtype=np.int32), start, end)
+    return None if block is None else list(zip(block.t.tolist(), block.v.tolist(), strict=True))
+
+
+steps = st.lists(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(1, 400), st.integers(1, 90_000)), min_size=1, max_size=4
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps=steps, chunks=st.integers(64, 200), cuts=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_reads_what_was_written_or_says_it_was_cut(steps, chunks, cuts) -> None:
+    window = RecentWindow(chunks * _CHUNK_BYTES)
+    model: dict[int, list[tuple[int, float]]] = {r: [] for r in range(6)}
+    now = dict.fromkeys(range(6), BIG)
+    for step in steps:
+        rows = []
+        for ref, count, gap in step:
+            for _ in range(count):
+                now[ref] += gap
+                rows.append((ref, now[ref], float(now[ref] % 977)))
+        window.append(*grouped(rows))
+        for ref, t, v in sorted(rows):
+            model[ref].append((t, v))
+    floors = window.floors(np.arange(6, dtype=np.int32))
+    for ref, held in model.items():
+        if not held:
+            continue
+        low, high = held[0][0], held[-1][0]
+        start, end = (int(low - 1 + c * (high - low + 2)) for c in sorted(cuts))
+        got = read(window, ref, start, end)
+        if floors[ref] > start:
+            assert got is None
+        else:
+            assert got == [(t, v) for t, v in held if start < t <= end]
+        assert read(window, ref, int(floors[ref]), BIG * 2) == [s for s in held if s[0] > floors[ref]]
+
+
+def test_the_oldest_chunks_go_first_and_the_newest_stay() -> None:
+    window = RecentWindow(64 * _CHUNK_BYTES)
+    refs = np.arange(8, dtype=np.int32)
+    ones = np.ones(8, dtype=np.int64)
+    for k in range(20 * CHUNK):
+        window.append(refs, ones, np.full(8, BIG + k, dtype=np.int64), np.full(8, float(k)))
+    floors = window.floors(refs)
+    assert (floors > NEVER).all()
+    assert (floors < BIG + 15 * CHUNK).all()  # 64 chunks for 8 series: at least 4 whole ones each
+    block = window.read(refs, int(floors.max()), BIG * 2)
+    assert block is not None
+    assert (block.v[block.offsets[1:] - 1] == 20 * CHUNK - 1).all()
+
+
+def test_a_series_keeps_at_most_its_ring() -> None:
+    window = RecentWindow(10 * DEPTH * _CHUNK_BYTES)
+    total = (DEPTH + 3) * CHUNK
+    window.append(*grouped([(0, BIG + k, 1.0) for k in range(total)]))
+    for k in range(total, total + DEPTH * CHUNK):
+        window.append(*grouped([(0, BIG + k, 2.0)]))
+    held = read(window, 0, int(window.floors(np.array([0]))[0]), BIG * 2)
+    assert held is not None
+    assert (DEPTH - 1) * CHUNK < len(held) <= DEPTH * CHUNK
+
+
+def test_samples_decades_apart_do_not_break_offsets() -> None:
+    window = RecentWindow(64 * _CHUNK_BYTES)
+    window.append(*grouped([(0, 1000, 1.0)]))
+    window.append(*grouped([(0, BIG, 2.0)]))
+    assert read(window, 0, 0, BIG) == [(1000, 1.0), (BIG, 2.0)]
+    window.append(*grouped([(1, 1000, 1.0), (1, BIG, 2.0)]))
+    assert read(window, 1, 0, BIG) is None
+    assert read(window, 1, 1000, BIG) == [(BIG, 2.0)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=st.integers(1, 200), after=st.integers(1, 200))
+def test_history_is_put_below_what_is_held(before: int, after: int) -> None:
+    window = RecentWindow(256 * _CHUNK_BYTES)
+    refs = np.array([3], dtype=np.int32)
+    window.cut(refs, BIG)
+    window.append(*grouped([(3, BIG + 1 + k, float(k)) for k in range(after)]))
+    history = [(3, BIG - k, -float(k)) for k in range(before)]
+    unique, counts, t, v = grouped(history)
+    window.prepend(unique, counts, t, v, above=np.array([BIG]), floor=np.array([BIG - before]))
+    assert read(window, 3, BIG - before, BIG * 2) == [
+        (t, v) for _, t, v in sorted(history + [(3, BIG + 1 + k, float(k)) for k in range(after)])
+    ]
+    window.prepend(unique, counts, t, v, above=np.array([BIG]), floor=np.array([0]))
+    assert read(window, 3, 0, BIG * 2) is None  # the floor had moved: not taken twice
+
+
+def admit(admission: Admission, rows: list[tuple[int, int, float]]):
+    return admission.admit(
+        np.array([r[0] for r in rows], dtype=np.int32),
+        np.array([r[1] for r in rows], dtype=np.int64),
+        np.array([r[2] for r in rows], dtype=np.float64),
+    )
+
+
+def test_admission_follows_prometheus() -> None:
+    admission = Admission()
+    assert admit(admission, [(0, BIG, 1.0), (1, BIG, 1.0)]).outcome == (2, 0, 0, 0, 0)
+    assert admit(admission, [(0, BIG, 1.0)]).outcome == (0, 1, 0, 0, 0)
+    assert admit(admission, [(0, BIG, 2.0)]).outcome == (0, 0, 1, 0, 0)
+    assert admit(admission, [(0, BIG - 1, 2.0)]).outcome == (0, 0, 0, 1, 0)
+    assert admit(admission, [(2, BIG - 3_600_001, 2.0)]).outcome == (0, 0, 0, 0, 1)
+    assert admit(admission, [(2, BIG - 3_600_000, 2.0)]).outcome == (1, 0, 0, 0, 0)
+
+
+def test_one_batch_may_hold_a_series_many_times() -> None:
+    admission = Admission()
+    taken = admit(admission, [(1, BIG + 2, 2.0), (0, BIG, 1.0), (1, BIG + 1, 1.0), (1, BIG + 3, 3.0)])
+    assert taken.outcome == (3, 0, 0, 1, 0)
+    assert taken.refs.tolist() == [0, 1]
+    assert taken.t.tolist() == [BIG, BIG + 2, BIG + 3]
+
+
+def test_the_out_of_order_window_takes_late_samples_and_says_so() -> None:
+    admission = Admission(out_of_order_ms=10_000)
+    admit(admission, [(0, BIG, 1.0)])
+    taken = admit(admission, [(0, BIG - 10_000, 2.0)])
+    assert taken.outcome == (1, 0, 0, 0, 0)
+    assert taken.late.tolist() == [True]
+    assert admission.newest_t[0] == BIG
+    assert admission.oldest_t[0] == BIG - 10_000
+    assert admit(admission, [(0, BIG - 10_001, 2.0)]).outcome.out_of_order == 1
