@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trilens.model.series import STALE_NAN, stale_mask
 from trilens.store.admission import NEVER, Admission
 from trilens.store.window import _CHUNK_BYTES, CHUNK, DEPTH, RecentWindow
 
@@ -113,6 +114,35 @@ def test_history_is_put_below_what_is_held(before: int, after: int) -> None:
     ]
     window.prepend(unique, counts, t, v, above=np.array([BIG]), floor=np.array([0]))
     assert read(window, 3, 0, BIG * 2) is None  # the floor had moved: not taken twice
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    gaps=st.lists(st.one_of(st.just(15_000), st.integers(1, 400_000)), min_size=1, max_size=150),
+    stale_every=st.integers(2, 40),
+    start=st.integers(-600_000, 2_000_000),
+    step=st.integers(1, 120_000),
+    count=st.integers(1, 60),
+    lookback=st.integers(1, 400_000),
+)
+def test_the_latest_sample_at_each_step(gaps, stale_every, start, step, count, lookback) -> None:
+    window = RecentWindow(256 * _CHUNK_BYTES)
+    times = (BIG + np.cumsum(gaps)).tolist()
+    samples = [(t, STALE_NAN if k % stale_every == 1 else float(k)) for k, t in enumerate(times)]
+    window.append(*grouped([(2, t, v) for t, v in samples] + [(4, BIG, 7.0)]))
+    refs = np.array([4, 2, 5], dtype=np.int32)
+    answer = window.latest(refs, BIG + start, step, count, lookback)
+    assert answer is not None
+    values, present = answer
+    for row, series in enumerate(([(BIG, 7.0)], samples, [])):
+        for k in range(count):
+            now = BIG + start + k * step
+            seen = [(t, v) for t, v in series if now - lookback < t <= now]
+            if seen and not stale_mask(np.array([seen[-1][1]]))[0]:
+                assert present[row, k]
+                assert values[row, k] == seen[-1][1]
+            else:
+                assert not present[row, k]
 
 
 def admit(admission: Admission, rows: list[tuple[int, int, float]]):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.model.series import Floats, SampleBlock, Times
+from trilens.model.series import Floats, SampleBlock, Times, stale_mask
 from trilens.store.admission import NEVER
 
 if TYPE_CHECKING:
@@ -266,6 +266,80 @@ class RecentWindow:
         if bool((in_chunk == CHUNK).all()):
             return times.reshape(-1), values.reshape(-1), counts
         return times[inside], values[inside], counts
+
+    def latest(
+        self, refs: Codes, start_ms: int, step_ms: int, count: int, lookback_ms: int
+    ) -> tuple[Floats, NDArray[np.bool_]] | None:
+        """Each series' last sample at each step and whether it still counts; None where it was cut away.
+
+        Work grows with the answer, not with the samples between two steps.
+        """
+        values = np.zeros((len(refs), count))
+        present = np.zeros((len(refs), count), dtype=bool)
+        begin, end = start_ms - lookback_ms, start_ms + (count - 1) * step_ms
+        for at in range(0, len(refs), _READ_SERIES):
+            some = slice(at, at + _READ_SERIES)
+            with self._lock:
+                if bool((self._floor[refs[some]] > begin).any()):
+                    return None
+                chunks, per_series = self._overlapping(refs[some], begin, end)
+                if len(chunks):
+                    where, found = self._latest(chunks, per_series, start_ms, step_ms, count, lookback_ms)
+                    values[some].reshape(-1)[where] = found
+                    present[some].reshape(-1)[where] = True
+        return values, present
+
+    def _latest(
+        self,
+        chunks: Codes,
+        per_series: NDArray[np.int64],
+        start_ms: int,
+        step_ms: int,
+        count: int,
+        lookback: int,
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """(place in the flattened answer, value) of every step that has one."""
+        owner = np.repeat(np.arange(len(per_series)), per_series)
+        first = self._first[chunks]
+        # A chunk speaks for the steps from its first sample to the next chunk's first.
+        speaks_from = np.clip(-((start_ms - first) // step_ms), 0, count)
+        speaks_to = np.full(len(chunks), count)
+        same_series = owner[1:] == owner[:-1]
+        speaks_to[:-1][same_series] = speaks_from[1:][same_series]
+        steps = np.maximum(speaks_to - speaks_from, 0)
+        pair = np.repeat(np.arange(len(chunks)), steps)
+        step = np.arange(len(pair)) - np.repeat(np.cumsum(steps) - steps - speaks_from, steps)
+        target = step * step_ms
+        target += np.repeat(start_ms - first, steps)
+        column, offset = self._columns_at(chunks, pair, target)
+        value = self._values.reshape(-1)[np.repeat(chunks.astype(np.int64) * CHUNK, steps) + column]
+        counts = target - offset < lookback
+        counts &= ~stale_mask(value)
+        place = np.repeat(owner * count, steps) + step
+        return (place, value) if counts.all() else (place[counts], value[counts])
+
+    def _columns_at(
+        self, chunks: Codes, pair: NDArray[np.int64], target: Times
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """For each (chunk, time after its first sample): the last sample by then, and its own time."""
+        offsets = self._offsets[chunks]
+        top = self._used[chunks].astype(np.int64) - 1
+        pace = top / np.maximum(self._last[chunks] - self._first[chunks], 1)
+        # Scrapes are regular, so a straight line mostly hits.
+        column = (target * pace[pair] + 0.001).astype(np.int64)
+        top = top[pair]
+        np.minimum(column, top, out=column)
+        flat = offsets.reshape(-1)
+        at = pair * CHUNK + column
+        offset = flat[at]
+        wrong = offset > target
+        wrong |= (column < top) & (flat[at + (column < top)] <= target)
+        if wrong.any():
+            passed = offsets[pair[wrong]] <= target[wrong, None]
+            passed &= np.arange(CHUNK) <= top[wrong, None]
+            column[wrong] = passed.sum(axis=1) - 1
+            offset = flat[pair * CHUNK + column]
+        return column, offset
 
     def _overlapping(self, refs: Codes, start_ms: int, end_ms: int) -> tuple[Codes, NDArray[np.int64]]:
         """The chunks that may hold samples of the range, series by series, and how many each series has."""

@@ -1,0 +1,1 @@
+"""Trilens beside Prometheus and VictoriaMetrics: the same machine, the same data, the same run."""
