@@ -3,21 +3,29 @@
 TrilensError
 ├── ConfigError                a setting, a file of settings, or a command line
 │   └── UnknownSetting         ... that nobody knows, with the nearest known one
+├── RequestError               an API request whose parameters make no sense
 ├── IntakeError                something sent to us that we cannot take
 │   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
+│   ├── ScrapeError            a target that did not answer as it should
+│   │   └── ScrapeLimitExceeded
+│   ├── DiscoveryError         a list of targets that cannot be read
 │   └── RemoteWriteError       a remote-write body that does not decode
+│       └── RemoteWriteUnsupported   ... in an encoding or a version that Trilens does not speak
 ├── QueryError
 │   ├── PromQLSyntaxError      with its position
 │   ├── PromQLUnsupported      valid PromQL that Trilens does not evaluate
 │   ├── PromQLEvalError        a valid query that this data cannot answer
+│   ├── PromQLScriptError      an evaluation script that cannot be read
 │   ├── QueryTooLarge
 │   ├── QueryTimeout
 │   └── QueryCancelled
 ├── StoreError
 │   ├── DataDirInUse           another process holds the directory
 │   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
+│   ├── StoreDamaged           a part on disk does not read back
 │   └── SchemaTooNew           written by a newer Trilens
-└── SourceError                the user's own Prometheus did not answer
+├── SourceError                the user's own Prometheus did not answer
+└── ServerError                a Trilens server did not answer a client command, or refused
 
 An error knows how it leaves the program: its exit code on the command line, its HTTP status and
 Prometheus error type on the API, and a hint that says what to do.
@@ -59,6 +67,11 @@ class UnknownSetting(ConfigError):
         super().__init__(f"unknown setting {path!r}", hint=hint)
 
 
+class RequestError(TrilensError):
+    http_status = 400
+    prometheus_type = "bad_data"
+
+
 class IntakeError(TrilensError):
     http_status = 400
     prometheus_type = "bad_data"
@@ -72,8 +85,28 @@ class ExpositionError(IntakeError):
         super().__init__(f"line {line}: {message}" if line is not None else message)
 
 
+class ScrapeError(IntakeError):
+    http_status = 502
+
+
+class ScrapeLimitExceeded(ScrapeError):
+    """More of something than the scrape config allows; `limit` names the setting."""
+
+    def __init__(self, limit: str, allowed: int, found: str) -> None:
+        self.limit = limit
+        super().__init__(f"{limit} of {allowed} exceeded: {found}")
+
+
+class DiscoveryError(IntakeError):
+    http_status = 502
+
+
 class RemoteWriteError(IntakeError):
     pass
+
+
+class RemoteWriteUnsupported(RemoteWriteError):
+    http_status = 415
 
 
 class QueryError(TrilensError):
@@ -106,6 +139,11 @@ class PromQLEvalError(QueryError):
     pass
 
 
+class PromQLScriptError(QueryError):
+    http_status = 400
+    prometheus_type = "bad_data"
+
+
 class QueryTooLarge(QueryError):
     hint = "narrow the range, widen the step, or raise the limit in the query settings"
 
@@ -135,6 +173,18 @@ class StoreReadOnly(StoreError):
     hint = "free some disk space; writes are taken again by themselves"
 
 
+class StoreDamaged(StoreError):
+    """Part `part` of `table` does not read back."""
+
+    hint = "the embedded engine sets such a part aside by itself; on a server, ask its operator to repair it"
+
+    def __init__(self, table: str, part: str, reason: str) -> None:
+        self.table = table
+        self.part = part
+        self.reason = reason
+        super().__init__(f"part {part} of table {table} is damaged: {reason}")
+
+
 class SchemaTooNew(StoreError):
     hint = "use a Trilens at least as new as the one that wrote this data"
 
@@ -142,4 +192,8 @@ class SchemaTooNew(StoreError):
 class SourceError(TrilensError):
     http_status = 502
     prometheus_type = "unavailable"
+    exit_code = 1
+
+
+class ServerError(TrilensError):
     exit_code = 1

@@ -38,6 +38,11 @@ class QueryGuard:
     def remaining_s(self) -> float:
         return self._deadline - time.monotonic()
 
+    @property
+    def samples(self) -> int:
+        """Samples and points counted so far."""
+        return self._samples
+
     def check(self) -> None:
         """Raise if the query should stop now."""
         if self._cancelled.is_set():

@@ -59,11 +59,19 @@ class Admission:
             self._newest_bits[refs] = value.view(np.uint64)
             self.max_t = max(self.max_t, int(newest.max()))
 
+    def newest(self, refs: Codes) -> tuple[Times, Floats]:
+        return self.newest_t[refs], self._newest_bits[refs].view(np.float64)
+
+    @property
+    def settled_ms(self) -> int:
+        """Nothing at or before this time is taken any more."""
+        return self.max_t - max(IN_ORDER_REACH_MS, self._out_of_order_ms) - 1
+
     def admit(self, refs: Codes, t: Times, v: Floats) -> Admitted:
         if len(refs) > 1 and not bool((refs[1:] > refs[:-1]).all()):
             order = np.lexsort((np.arange(len(refs)), refs))
             refs, t, v = refs[order], t[order], v[order]
-        starts = np.flatnonzero(np.concatenate(([True], refs[1:] != refs[:-1]))) if len(refs) else []
+        starts = _group_starts(refs)
         if len(starts) == len(refs) or self._ascending(refs, t, starts):
             return self._admit_ascending(refs, t, v)
         return self._admit_one_by_one(refs, t, v)
@@ -108,7 +116,7 @@ class Admission:
 
     def _admit_one_by_one(self, refs: Codes, t: Times, v: Floats) -> Admitted:
         """A batch that repeats itself or goes back in time: the k-th sample of every series in round k."""
-        starts = np.flatnonzero(np.concatenate(([True], refs[1:] != refs[:-1])))
+        starts = _group_starts(refs)
         counts = np.diff(np.append(starts, len(refs)))
         rank = np.arange(len(refs)) - np.repeat(starts, counts)
         rounds = [self._admit_ascending(refs[r], t[r], v[r]) for r in _by_rank(rank)]
@@ -140,6 +148,13 @@ class Admission:
             self.oldest_t[refs[unseen][::-1]] = t[unseen][::-1]
 
 
+def _group_starts(refs: Codes) -> NDArray[np.intp]:
+    """Where each series' samples begin, in references that are sorted."""
+    changed = np.ones(len(refs), dtype=bool)
+    changed[1:] = refs[1:] != refs[:-1]
+    return np.flatnonzero(changed)
+
+
 def _by_rank(rank: NDArray[np.int64]) -> list[NDArray[np.intp]]:
     order = np.argsort(rank, kind="stable")
     return np.split(order, np.cumsum(np.bincount(rank))[:-1])
@@ -149,6 +164,6 @@ def _grouped(refs: Codes, t: Times, v: Floats, late: NDArray[np.bool_], outcome:
     if len(refs) == 0:
         none = np.zeros(0, np.int64)
         return Admitted(refs, none, t, v, late, outcome)
-    starts = np.flatnonzero(np.concatenate(([True], refs[1:] != refs[:-1])))
+    starts = _group_starts(refs)
     counts = np.diff(np.append(starts, len(refs)))
     return Admitted(refs[starts], counts, t, v, np.logical_or.reduceat(late, starts), outcome)

@@ -31,9 +31,7 @@ _T = TypeVar("_T", bound=np.generic)
 def series_id(labels: Labels, salt: int = 0) -> int:
     """A series' name on disk: 64 bits of its labels, so that every writer of a cluster agrees on it."""
     text = "\xff".join(part for pair in labels for part in pair)
-    digest = hashlib.blake2b(
-        text.encode("utf-8", "surrogatepass"), digest_size=8, salt=salt.to_bytes(8, "little")
-    )
+    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=salt.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -118,10 +116,9 @@ class SeriesIndex:
             return int(refs[0])
 
     def add_block(self, ids: NDArray[np.uint64], metric: str, names: tuple[str, ...], codes: Codes) -> Codes:
-        """Take series that were on disk, all of one shape; those known already keep their reference."""
+        """Take series that were on disk, all of one shape and none of them known yet."""
         with self._lock:
-            fresh = np.fromiter((i not in self._ref_of_id for i in ids.tolist()), dtype=bool, count=len(ids))
-            return self._extend(ids[fresh], metric, names, codes[fresh])
+            return self._extend(ids, metric, names, codes)
 
     def _extend(self, ids: NDArray[np.uint64], metric: str, names: tuple[str, ...], codes: Codes) -> Codes:
         number = self._shape_at.get((metric, names))
@@ -158,8 +155,14 @@ class SeriesIndex:
         self._by_metric.setdefault(metric, []).append(shape)
         return number
 
-    def find_id(self, key: int) -> int | None:
-        return self._ref_of_id.get(key)
+    def refs_of(self, ids: NDArray[np.uint64]) -> Codes:
+        """The references of ids on disk, -1 for one that is not known."""
+        get = self._ref_of_id.get
+        return np.fromiter((get(i, -1) for i in ids.tolist()), dtype=np.int32, count=len(ids))
+
+    def refs_of_metric(self, metric: str) -> Codes:
+        shapes = self._by_metric.get(metric, ())
+        return np.concatenate([np.zeros(0, np.int32), *(s.refs[: s.count] for s in shapes)])
 
     def labels(self, ref: int) -> Labels:
         shape = self._shapes[self._shape_of[ref]]
@@ -182,13 +185,21 @@ class SeriesIndex:
 
     def select(self, matchers: Sequence[Matcher]) -> Selection:
         """Every series that matches all of `matchers`."""
+        return self._frame(self.matching(matchers))
+
+    def matching(self, matchers: Sequence[Matcher]) -> list[tuple[Shape, NDArray[np.intp]]]:
+        """The same, as rows of shapes: enough for who does not need every label of every series."""
         parts: list[tuple[Shape, NDArray[np.intp]]] = []
         on_labels = [(m.name, self._matcher(m)) for m in matchers if m.name != METRIC_NAME]
         for shape in self._candidates([m for m in matchers if m.name == METRIC_NAME]):
             rows = self._matching_rows(shape, on_labels)
             if len(rows):
                 parts.append((shape, rows))
-        return self._frame(parts)
+        return parts
+
+    def series_of(self, metrics: Iterable[str]) -> int:
+        """How many series these metrics have."""
+        return sum(shape.count for metric in metrics for shape in self._by_metric.get(metric, ()))
 
     def _candidates(self, on_metric: Sequence[Matcher]) -> Iterable[Shape]:
         for m in on_metric:

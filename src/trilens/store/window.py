@@ -17,6 +17,9 @@ from trilens.model.series import Floats, SampleBlock, Times, stale_mask
 from trilens.store.admission import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.labels import Codes
@@ -231,8 +234,13 @@ class RecentWindow:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def read(self, refs: Codes, start_ms: int, end_ms: int) -> SampleBlock | None:
-        """Samples with start_ms < t <= end_ms, series in the order of `refs`; None where it was cut away."""
+    def read(
+        self, refs: Codes, start_ms: int, end_ms: int, count: Callable[[int], None] = lambda _: None
+    ) -> SampleBlock | None:
+        """Samples with start_ms < t <= end_ms, series in the order of `refs`; None where it was cut away.
+
+        `count` hears of the samples piece by piece and may raise to stop a read that grows too large.
+        """
         parts: list[tuple[Times, Floats, NDArray[np.int64]]] = []
         for at in range(0, len(refs), _READ_SERIES):
             some = refs[at : at + _READ_SERIES]
@@ -240,6 +248,7 @@ class RecentWindow:
                 if bool((self._floor[some] > start_ms).any()):
                     return None
                 parts.append(self._read(some, start_ms, end_ms))
+            count(len(parts[-1][0]))
         if not parts:
             return SampleBlock.empty()
         counts = np.concatenate([p[2] for p in parts])

@@ -1,0 +1,23 @@
+"""An error as one line on stderr, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import typer
+
+from trilens.model.errors import TrilensError
+
+USAGE = 2
+
+
+def report(error: TrilensError | ImportError) -> int:
+    if isinstance(error, TrilensError):
+        typer.echo(f"trilens: {error}", err=True)
+        return error.exit_code
+    if (error.name or "").partition(".")[0] == "trilens":
+        raise error  # a defect of ours, not a missing package
+    missing = error.name or str(error)
+    typer.echo(
+        f"trilens: this command needs the package {missing!r} (pip install 'trilens[server]')",
+        err=True,
+    )
+    return USAGE

@@ -1,0 +1,54 @@
+"""The `trilens` command."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trilens import __version__
+from trilens.cli import config, demo, promql, query, up
+from trilens.cli.failure import report
+from trilens.model.errors import TrilensError
+
+app = typer.Typer(
+    name="trilens",
+    help="Workload-aware observability for AI on GPUs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(up.up)
+app.command()(demo.demo)
+app.command()(query.query)
+app.add_typer(promql.app, name="promql")
+app.add_typer(config.app, name="config")
+
+_debug = False
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something fails.")] = False,
+) -> None:
+    global _debug
+    _debug = debug
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    try:
+        app()
+    except (TrilensError, ImportError) as error:
+        if _debug:
+            raise
+        sys.exit(report(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

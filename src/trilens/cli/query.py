@@ -1,0 +1,69 @@
+"""`trilens query`: ask a running server, or a data directory at rest."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def query(
+    expression: Annotated[str, typer.Argument(metavar="EXPR", help="A PromQL expression.")],
+    at: Annotated[str | None, typer.Option(help="The moment to ask about [default: now].")] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Ask about a range that begins here, such as -1h.")
+    ] = None,
+    end: Annotated[str | None, typer.Option(help="The end of the range [default: now].")] = None,
+    step: Annotated[
+        str | None, typer.Option(help="Distance of two points [default: about 250 points].")
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Server URL [default: TRILENS_SERVER, or http://127.0.0.1:9333].")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Read this data directory instead of a server.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Evaluate a PromQL expression at a moment, or over a range.
+
+    Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
+    """
+    from trilens.cli.answer import show, show_notes
+    from trilens.cli.client import ask_server
+
+    params = _params(expression, at, start, end, step)
+    answer = ask_directory(data, params) if data is not None else ask_server(server, params)
+    if as_json:
+        shown = {**answer["data"], "warnings": answer.get("warnings", []), "infos": answer.get("infos", [])}
+        typer.echo(json.dumps(shown, ensure_ascii=False))
+        return
+    show_notes(answer)
+    show(answer["data"], pretty=sys.stdout.isatty())
+
+
+def _params(
+    expression: str, at: str | None, start: str | None, end: str | None, step: str | None
+) -> dict[str, str]:
+    """The request's parameters: with `start` those of a range query."""
+    from trilens.cli.times import read_moment, read_step
+    from trilens.model.errors import ConfigError
+
+    now = time.time()
+    if start is None:
+        if end is not None or step is not None:
+            raise ConfigError("--end and --step belong to a range", hint="add --start")
+        return {"query": expression, "time": f"{read_moment(at or 'now', now):.3f}"}
+    if at is not None:
+        raise ConfigError("--at asks about one moment, --start about a range", hint="give one of them")
+    start_s, end_s = read_moment(start, now), read_moment(end or "now", now)
+    step_s = read_step(step, start_s, end_s)
+    return {"query": expression, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
+
+
+def ask_directory(directory: Path, params: dict[str, str]) -> dict[str, Any]:
+    """The same answer that a server on this directory would give."""
+    from trilens.serve.at_rest import answer_at_rest
+
+    answer: dict[str, Any] = json.loads(answer_at_rest(directory, params))
+    return answer

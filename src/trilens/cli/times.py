@@ -1,0 +1,50 @@
+"""Moments and durations as people type them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from trilens.model.errors import ConfigError
+from trilens.settings.duration import duration_ms
+
+
+def read_moment(text: str, now_s: float) -> float:
+    """Seconds since the epoch from `now`, `-5m` (before now), a number, or ISO 8601 (UTC if bare)."""
+    if text == "now":
+        return now_s
+    try:
+        if text.startswith("-"):
+            return now_s - duration_ms(text[1:]) / 1000
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as e:
+        raise ConfigError(
+            f"cannot read the time {text!r}", hint="write now, -5m, 1700000000 or 2026-01-31T12:00:00Z"
+        ) from e
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def read_step(text: str | None, start_s: float, end_s: float) -> float:
+    """Seconds; where none was given, about 250 points, in whole seconds."""
+    if text is None:
+        return max(1.0, (end_s - start_s) // 250)
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return duration_ms(text) / 1000
+    except ValueError as e:
+        raise ConfigError(str(e)) from e
+
+
+def show_moment(seconds: float) -> str:
+    stamp = datetime.fromtimestamp(seconds, UTC)
+    return (
+        stamp.strftime("%Y-%m-%dT%H:%M:%S")
+        + (f".{stamp.microsecond // 1000:03}" if seconds % 1 else "")
+        + "Z"
+    )

@@ -1,0 +1,218 @@
+"""One target's life: wait for its moment, scrape, append, again; at the end, mark its series stale."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trilens.collect.ingest import Batch, LivingSeries, TargetIngest, join
+from trilens.collect.target import Health, Target, TargetStatus
+from trilens.model.errors import ConfigError, ExpositionError, ScrapeError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trilens.collect.appender import Appender
+    from trilens.collect.config import ScrapeConfig
+    from trilens.collect.exposition import FamilyMetadata
+    from trilens.collect.http_client import HttpClient
+    from trilens.model.labels import Codes
+
+log = logging.getLogger(__name__)
+
+_OPENMETRICS: Final = "application/openmetrics-text"
+_ACCEPT: Final = {
+    "OpenMetricsText1.0.0": f"{_OPENMETRICS};version=1.0.0",
+    "OpenMetricsText0.0.1": f"{_OPENMETRICS};version=0.0.1",
+    "PrometheusText1.0.0": "text/plain;version=1.0.0",
+    "PrometheusText0.0.4": "text/plain;version=0.0.4",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    seed: str
+    tolerance_s: float  # how far a scrape may be from its tick and still carry the tick's time
+
+
+class ScrapeLoop:
+    def __init__(
+        self,
+        target: Target,
+        config: ScrapeConfig,
+        client: HttpClient,
+        appender: Appender,
+        timing: Timing,
+        still_alive: Callable[[], Codes],
+        *,
+        inherited: LivingSeries | None = None,
+    ) -> None:
+        self.target = target
+        self.metadata: dict[str, FamilyMetadata] = {}
+        self.forced_error: str | None = None  # set when the job as a whole is over a limit
+        self._config = config
+        self._client = client
+        self._appender = appender
+        self._stats = appender.stats
+        self._timing = timing
+        self._still_alive = still_alive
+        self._ingest = TargetIngest(config, target.labels, appender.sink, inherited=inherited)
+        self._headers = _headers(config, target.timeout_s)
+        self._stop = asyncio.Event()
+        self._mark_stale = False
+        self.busy = False
+        self._health: Health = "unknown"
+        self._last_error = ""
+        self._last_scrape_s: float | None = None
+        self._last_duration_s: float | None = None
+
+    def living(self) -> LivingSeries:
+        return self._ingest.living()
+
+    def status(self) -> TargetStatus:
+        target = self.target
+        return TargetStatus(
+            job=target.job,
+            labels=dict(target.labels),
+            discovered_labels=dict(target.discovered),
+            scrape_url=target.url,
+            health=self._health,
+            last_error=self._last_error,
+            last_scrape_s=self._last_scrape_s,
+            last_duration_s=self._last_duration_s,
+            interval_s=target.interval_s,
+            timeout_s=target.timeout_s,
+        )
+
+    def fault(self, error: BaseException) -> None:
+        """Scraping ended by a defect of ours: say so where people look."""
+        self._health, self._last_error = "down", f"scraping stopped: {error!r}"
+
+    def stop(self, *, mark_stale: bool) -> None:
+        """End after the scrape that may be under way. Shutdown and reload leave no markers."""
+        self._mark_stale = mark_stale
+        self._stop.set()
+
+    async def run(self) -> None:
+        clock = asyncio.get_running_loop().time
+        now_ms = _now_ms()
+        wait_ms = self.target.wait_ms(self._timing.seed, now_ms)
+        tick, aligned_ms = clock() + wait_ms / 1000, now_ms + wait_ms
+        while not await self._stopped_before(tick):
+            aligned_ms, t_ms = self._aligned(aligned_ms, _now_ms())
+            await self._scrape(t_ms)
+            tick += self.target.interval_s
+            missed = max(0, int((clock() - tick) // self.target.interval_s))
+            self._stats.missed_ticks += missed
+            tick += missed * self.target.interval_s
+        if self._mark_stale:
+            await self._end(tick)
+
+    def _aligned(self, aligned_ms: int, now_ms: int) -> tuple[int, int]:
+        """(the tick nearest to now, the time that the scrape's samples carry).
+
+        Samples that lie exactly one interval apart compress far better than those that jitter.
+        """
+        interval_ms = self.target.interval_ms
+        aligned_ms += max(0, round((now_ms - aligned_ms) / interval_ms)) * interval_ms
+        tolerance_ms = min(self._timing.tolerance_s * 1000, interval_ms / 100)
+        return aligned_ms, aligned_ms if abs(now_ms - aligned_ms) <= tolerance_ms else now_ms
+
+    async def _stopped_before(self, tick: float) -> bool:
+        try:
+            async with asyncio.timeout_at(tick):
+                await self._stop.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _scrape(self, t_ms: int) -> None:
+        started = time.perf_counter()
+        self.busy = True
+        batches: list[Batch] = []
+        try:
+            batches, scraped, kept, added = await self._fetch(t_ms)
+            self._health, self._last_error, up = "up", "", 1.0
+        except (ScrapeError, ExpositionError, ConfigError, StoreError) as e:
+            self._stats.failures += 1
+            batches = [self._appender.stale(self._ingest.fail(), t_ms)]
+            self._health, self._last_error, up = "down", str(e), 0.0
+            scraped = kept = added = 0
+        finally:
+            self.busy = False
+        self._last_duration_s = time.perf_counter() - started
+        self._last_scrape_s = t_ms / 1000
+        self._stats.scrapes += 1
+        batches.append(self._ingest.report(t_ms, (up, self._last_duration_s, scraped, kept, added)))
+        self._append(join(batches))
+
+    async def _fetch(self, t_ms: int) -> tuple[list[Batch], int, int, int]:
+        if self.forced_error is not None:
+            raise ScrapeError(self.forced_error)
+        config = self._config
+        response = await self._client.get(
+            self.target.url,
+            self._headers,
+            timeout_s=self.target.timeout_s,
+            body_limit=config.body_size_limit,
+            gzip=config.enable_compression,
+        )
+        self._stats.body_bytes += len(response.body)
+        found = self._ingest.read(
+            response.body, openmetrics=_is_openmetrics(response.content_type), t_ms=t_ms
+        )
+        self._describe(found.families)
+        self._stats.samples_scraped += found.scraped
+        self._stats.samples_too_far_ahead += found.too_far_ahead
+        return [found.batch, self._appender.stale(found.stale, t_ms)], found.scraped, found.kept, found.added
+
+    def _append(self, batch: Batch) -> None:
+        error = self._appender.append(batch)
+        if error is not None:
+            self._last_error = str(error)
+
+    def _describe(self, families: tuple[FamilyMetadata, ...]) -> None:
+        for family in families:
+            if self.metadata.get(family.metric) != family:
+                self.metadata[family.metric] = family
+                self._appender.sink.describe(family.metric, family.kind, family.help_text, family.unit)
+
+    async def _end(self, next_tick: float) -> None:
+        """Mark the target's series stale at the time of the scrape that will not be.
+
+        The target may come back and write samples of its own: as Prometheus does, wait two intervals and a
+        bit, and leave out the series that are alive again by then.
+        """
+        if not len(self.living().all()):
+            return
+        await asyncio.sleep(next_tick - asyncio.get_running_loop().time())
+        t_ms = _now_ms()
+        await asyncio.sleep(self.target.interval_s * 1.1)
+        gone = np.setdiff1d(self.living().all(), self._still_alive())
+        self._append(self._appender.stale(gone, t_ms))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _headers(config: ScrapeConfig, timeout_s: float) -> dict[str, str]:
+    wanted = [_ACCEPT[protocol] for protocol in config.scrape_protocols if protocol in _ACCEPT]
+    escaping = f";escaping={config.metric_name_escaping_scheme}"
+    weighted = [
+        f"{kind}{escaping if kind.endswith('1.0.0') else ''};q=0.{9 - i}" for i, kind in enumerate(wanted)
+    ]
+    return {
+        "Accept": ",".join([*weighted, "*/*;q=0.1"]),
+        "X-Prometheus-Scrape-Timeout-Seconds": f"{timeout_s:g}",
+    }
+
+
+def _is_openmetrics(content_type: str) -> bool:
+    """Anything else is read as Prometheus text: an exporter that names no type is still an exporter."""
+    return content_type.partition(";")[0].strip().lower() == _OPENMETRICS

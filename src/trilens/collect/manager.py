@@ -1,0 +1,134 @@
+"""All jobs, on a thread of their own with an event loop of its own: parsing never delays the HTTP server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trilens.collect.appender import Appender, ScrapeStats
+from trilens.collect.loop import Timing
+from trilens.collect.pool import ScrapePool
+from trilens.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Mapping
+
+    from trilens.collect.config import ScrapeConfig
+    from trilens.collect.exposition import FamilyMetadata
+    from trilens.collect.sink import SampleSink
+    from trilens.collect.target import DroppedTarget, TargetStatus
+
+_TIMESTAMP_TOLERANCE_S: Final = 0.002
+_STOP_GRACE_S: Final = 5.0
+
+
+class TargetMetadata(NamedTuple):
+    """A metric family as one target describes it."""
+
+    target: dict[str, str]
+    family: FamilyMetadata
+
+
+class ScrapeManager:
+    """Thread-safe. `start` once; `reload` as often as needed; `stop` once."""
+
+    def __init__(
+        self,
+        configs: Iterable[ScrapeConfig],
+        sink: SampleSink,
+        *,
+        external_labels: Mapping[str, str] | None = None,
+        timestamp_tolerance_s: float = _TIMESTAMP_TOLERANCE_S,
+    ) -> None:
+        """`external_labels` only move the moments of scraping: two servers do not ask at the same time."""
+        self._configs = list(configs)
+        self._appender = Appender(sink, ScrapeStats())
+        seed = f"{socket.gethostname()}{sorted((external_labels or {}).items())}"
+        self._timing = Timing(seed, timestamp_tolerance_s)
+        self._pools: dict[str, ScrapePool] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="trilens-scrape", daemon=True)
+        self._reloading = threading.Lock()
+
+    def start(self) -> None:
+        """Raises ConfigError, with nothing started, when a job's files cannot be read."""
+        self._thread.start()
+        try:
+            self._call(self._apply(self._configs))
+        except ConfigError:
+            self.stop()
+            raise
+
+    def reload(self, configs: Iterable[ScrapeConfig]) -> None:
+        """Change to other jobs. A job that stays as it was goes on undisturbed."""
+        self._call(self._apply(list(configs)))
+
+    def stop(self, grace_s: float = _STOP_GRACE_S) -> None:
+        """Append what is being scraped, then end. No staleness markers: the server will be back."""
+        if not self._thread.is_alive():
+            self._loop.close()
+            return
+        self._call(self._shut_down(grace_s))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def targets(self) -> list[TargetStatus]:
+        return [loop.status() for pool in self._current() for loop in pool.loops()]
+
+    def dropped_targets(self) -> list[DroppedTarget]:
+        return [target for pool in self._current() for target in pool.dropped()]
+
+    def target_metadata(self) -> list[TargetMetadata]:
+        return [
+            TargetMetadata(dict(loop.target.labels), family)
+            for pool in self._current()
+            for loop in pool.loops()
+            for family in list(loop.metadata.values())
+        ]
+
+    def stats(self) -> ScrapeStats:
+        return self._appender.stats.copy()
+
+    def _current(self) -> list[ScrapePool]:
+        return list(self._pools.values())
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _call(self, work: Coroutine[None, None, None]) -> None:
+        with self._reloading:
+            asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _apply(self, configs: list[ScrapeConfig]) -> None:
+        wanted = {config.job_name: config for config in configs}
+        # Made first: a configuration whose certificates cannot be read changes nothing.
+        fresh = {
+            job: ScrapePool(config, self._appender, self._timing)
+            for job, config in wanted.items()
+            if job not in self._pools or self._pools[job].config != config
+        }
+        pools = dict(self._pools)
+        for job in pools.keys() - wanted.keys():
+            await self._retire(pools.pop(job))
+        await asyncio.gather(*(pools[job].stop(grace_s=_STOP_GRACE_S) for job in fresh if job in pools))
+        for job, pool in fresh.items():
+            pool.start(pools[job].inheritance() if job in pools else None)
+            pools[job] = pool
+        self._pools = pools
+
+    async def _retire(self, pool: ScrapePool) -> None:
+        await pool.stop(grace_s=_STOP_GRACE_S, mark_stale=True)
+        task = asyncio.create_task(pool.finish())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _shut_down(self, grace_s: float) -> None:
+        for task in list(self._ending):
+            task.cancel()
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        await asyncio.gather(*(pool.stop(grace_s=grace_s) for pool in self._current()))

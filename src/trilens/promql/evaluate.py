@@ -1,0 +1,141 @@
+"""The tree evaluated, node by node, each for all steps at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trilens.model.errors import PromQLEvalError
+from trilens.promql import aggregate, binary, calls, nodes
+from trilens.promql.leaf import Ranged, leaf_grid, make_windows, select_instant, select_windows
+from trilens.promql.relabel import check_label_name
+from trilens.promql.vector import Grid, Scalar, Text, Value, Vector
+from trilens.promql.windows import as_block
+
+if TYPE_CHECKING:
+    from trilens.model.series import Floats
+    from trilens.promql.context import Context
+    from trilens.promql.nodes import Expr
+
+
+class Evaluator:
+    """Evaluates at the times of one grid; a subquery gets an evaluator of its own."""
+
+    def __init__(self, ctx: Context, grid: Grid) -> None:
+        self.ctx: Context = ctx
+        self.grid: Grid = grid
+
+    def evaluate(self, expr: Expr) -> Value:
+        self.ctx.guard.check()
+        if self.grid.count > 1 and not isinstance(expr, nodes.String) and nodes.same_at_every_step(expr):
+            return self._once(expr)
+        match expr:
+            case nodes.Number():
+                return Scalar(np.full(self.grid.count, expr.value))
+            case nodes.String():
+                return Text(expr.value)
+            case nodes.Paren():
+                return self.evaluate(expr.expr)
+            case nodes.Negate():
+                return self._negate(expr)
+            case nodes.Selector():
+                return select_instant(self.ctx, expr, self.grid)
+            case nodes.Call():
+                return calls.call(self, expr)
+            case nodes.Aggregate():
+                return self._aggregate(expr)
+            case nodes.Binary():
+                return self._binary(expr)
+            case nodes.RangeSelector() | nodes.Subquery():
+                raise PromQLEvalError("a range vector can only be the argument of a function")
+
+    def vector(self, expr: Expr) -> Vector:
+        value = self.evaluate(expr)
+        assert isinstance(value, Vector), "the parser checks argument types"
+        return value
+
+    def scalar(self, expr: Expr) -> Floats:
+        value = self.evaluate(expr)
+        assert isinstance(value, Scalar), "the parser checks argument types"
+        return value.values
+
+    def text(self, expr: Expr) -> str:
+        value = self.evaluate(expr)
+        assert isinstance(value, Text), "the parser checks argument types"
+        return value.value
+
+    def ranged(self, expr: Expr) -> Ranged:
+        """The windows of a range selector or of a subquery, at every step."""
+        expr = nodes.unwrap(expr)
+        if isinstance(expr, nodes.RangeSelector):
+            return select_windows(self.ctx, expr, self.grid)
+        assert isinstance(expr, nodes.Subquery), "the parser checks argument types"
+        at = leaf_grid(self.ctx, self.grid, expr.offset_ms, expr.at)
+        step = expr.step_ms or self.ctx.subquery_step_ms
+        # The inner times are multiples of the step, whenever the query is asked.
+        start = ((at.start - expr.range_ms) // step + 1) * step
+        inner = Grid(start, step, max(1, (at.end - start) // step + 1))
+        value = Evaluator(self.ctx, inner).evaluate(expr.expr)
+        vector = calls.from_scalar(self.ctx, value.values) if isinstance(value, Scalar) else value
+        assert isinstance(vector, Vector), "the parser checks argument types"
+        self.ctx.guard.take_samples(vector.values.size)
+        block = as_block(vector.values, vector.present, inner.times)
+        return Ranged(vector.labels, make_windows(self.ctx, block, at, expr.range_ms), vector.drop_name)
+
+    def _once(self, expr: Expr) -> Value:
+        value = Evaluator(self.ctx, Grid(self.grid.start, self.grid.step, 1)).evaluate(expr)
+        if isinstance(value, Vector):
+            return value.spread(self.grid.count)
+        if isinstance(value, Scalar):
+            return Scalar(np.broadcast_to(value.values, self.grid.count))
+        return value
+
+    def _negate(self, expr: nodes.Negate) -> Value:
+        value = self.evaluate(expr.expr)
+        if isinstance(value, Scalar):
+            return Scalar(-value.values)
+        assert isinstance(value, Vector), "the parser checks operand types"
+        return value.replace(values=-value.values, drop_name=True)
+
+    def _binary(self, expr: nodes.Binary) -> Value:
+        lhs, rhs = self.evaluate(expr.lhs), self.evaluate(expr.rhs)
+        self.ctx.guard.check()
+        match lhs, rhs:
+            case Scalar(), Scalar():
+                return Scalar(binary.scalars(expr.op, lhs.values, rhs.values))
+            case Vector(), Scalar():
+                return binary.vector_scalar(
+                    expr.op, lhs, rhs.values, swapped=False, return_bool=expr.return_bool
+                )
+            case Scalar(), Vector():
+                return binary.vector_scalar(
+                    expr.op, rhs, lhs.values, swapped=True, return_bool=expr.return_bool
+                )
+            case Vector(), Vector():
+                if expr.op in nodes.SET_OPERATORS:
+                    return binary.set_operation(expr.op, lhs, rhs, expr.matching)
+                return binary.vectors(expr.op, lhs, rhs, expr.matching, return_bool=expr.return_bool)
+        raise AssertionError("the parser checks operand types")
+
+    def _aggregate(self, expr: nodes.Aggregate) -> Vector:
+        param = expr.param
+        if expr.op == "count_values":
+            assert param is not None, "the parser asks for the label"
+            label = self.text(param)
+            check_label_name(label, "label name")
+            inner = self.vector(expr.expr)
+            return aggregate.count_values(
+                inner, expr.labels, without=expr.without, label=label, guard=self.ctx.guard
+            )
+        number = self.scalar(param) if param is not None else np.zeros(0)
+        pos = param.pos if param is not None else expr.pos
+        inner = self.vector(expr.expr)
+        if expr.op == "limit_ratio":
+            return aggregate.keep_ratio(inner, number, self.ctx.notes, pos)
+        groups = aggregate.group_rows(inner.labels, expr.labels, without=expr.without)
+        if expr.op == "quantile":
+            return aggregate.quantile(inner, groups, number, self.ctx.notes, pos)
+        if expr.op in ("topk", "bottomk", "limitk"):
+            return aggregate.keep_ranked(expr.op, inner, groups, number)
+        return aggregate.aggregate(expr.op, inner, groups)

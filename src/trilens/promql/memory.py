@@ -1,0 +1,101 @@
+"""A SeriesSource that holds its samples in memory: for evaluation scripts, rule tests and examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import re2
+
+from trilens.model.errors import PromQLUnsupported
+from trilens.model.labels import LabelFrame, Symbols, make_labels
+from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Selected, SelectRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from trilens.model.labels import Labels
+    from trilens.model.query import QueryGuard
+
+NATIVE_HISTOGRAMS: Final = "native histograms"
+START_TIMESTAMPS: Final = "start timestamps"
+
+
+class _Series:
+    def __init__(self) -> None:
+        self.samples: dict[int, float] = {}
+        self.unsupported: dict[int, str] = {}  # when a sample lay here that cannot be held, and what it was
+        self._arrays: tuple[np.ndarray, np.ndarray] | None = None
+
+    def add(self, t_ms: int, value: float) -> None:
+        self.samples[t_ms] = value
+        self._arrays = None
+
+    def between(self, after_ms: int, until_ms: int) -> tuple[np.ndarray, np.ndarray]:
+        if self._arrays is None:
+            t = np.array(sorted(self.samples), dtype=np.int64)
+            v = np.array([self.samples[x] for x in t.tolist()], dtype=np.float64)
+            self._arrays = (t, v)
+        t, v = self._arrays
+        lo, hi = np.searchsorted(t, [after_ms, until_ms], side="right")
+        return t[lo:hi], v[lo:hi]
+
+
+class MemorySource:
+    """Not thread-safe while it is being filled."""
+
+    def __init__(self) -> None:
+        self._symbols = Symbols()
+        self._series: dict[Labels, _Series] = {}
+
+    @property
+    def symbols(self) -> Symbols:
+        return self._symbols
+
+    def add(self, labels: Mapping[str, str], samples: Iterable[tuple[int, float]]) -> None:
+        """A later sample takes the place of one at the same time."""
+        series = self._series.setdefault(make_labels(labels), _Series())
+        for t_ms, value in samples:
+            series.add(t_ms, value)
+
+    def mark_unsupported(self, labels: Mapping[str, str], times_ms: Iterable[int], what: str) -> None:
+        """Remember samples that cannot be held; a query that would read one is refused."""
+        series = self._series.setdefault(make_labels(labels), _Series())
+        series.unsupported.update(dict.fromkeys(times_ms, what))
+
+    def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
+        tests = [(m.name, _test(m)) for m in request.matchers]
+        rows, times, values = [], [], []
+        for labels, series in sorted(self._series.items()):
+            named = dict(labels)
+            if not all(test(named.get(name, "")) for name, test in tests):
+                continue
+            for t_ms, what in series.unsupported.items():
+                if request.start_ms < t_ms <= request.end_ms:
+                    raise PromQLUnsupported(f"{what} are not supported")
+            t, v = series.between(request.start_ms, request.end_ms)
+            if len(t):
+                rows.append(named)
+                times.append(t)
+                values.append(v)
+        if not rows:
+            return Selected(LabelFrame.empty(self._symbols), SampleBlock.empty())
+        offsets = np.concatenate(([0], np.cumsum([len(t) for t in times]))).astype(np.int64)
+        block = SampleBlock(np.concatenate(times), np.concatenate(values), offsets)
+        return Selected(LabelFrame.of(self._symbols, rows), block)
+
+    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | None:
+        return None
+
+
+def _test(matcher: Matcher) -> Callable[[str], bool]:
+    value = matcher.value
+    match matcher.op:
+        case "=":
+            return lambda text: text == value
+        case "!=":
+            return lambda text: text != value
+        case "=~" | "!~":
+            pattern = re2.compile(f"(?s:{value})")
+            wanted = matcher.op == "=~"
+            return lambda text: (pattern.fullmatch(text) is not None) == wanted

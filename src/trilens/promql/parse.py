@@ -1,0 +1,248 @@
+"""Text to tree: promql-parser reads the grammar, the tokens give every node its position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import promql_parser
+
+from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
+from trilens.model.series import Matcher
+from trilens.promql import nodes
+from trilens.promql.position import locate, unsupported_syntax
+from trilens.promql.tokens import Token, closing, string_value, tokenize
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from trilens.promql.nodes import At, Expr, ValueKind
+
+_OPS: Final[dict[str, Any]] = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
+_KINDS: Final[dict[str, ValueKind]] = {
+    "Scalar": "scalar",
+    "Vector": "vector",
+    "Matrix": "matrix",
+    "String": "string",
+}
+_MATCHING_WORDS: Final = frozenset(
+    {"on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"}
+)
+
+
+def parse(query: str) -> Expr:
+    """Raises PromQLSyntaxError with the position, or PromQLUnsupported for PromQL that is not read here."""
+    return _Reader(query).read(_parse(query))
+
+
+def prettify(query: str) -> str:
+    """The query, formatted on several lines where it is long."""
+    text: str = _parse(query).prettify()
+    return text
+
+
+def selectors(text: str) -> tuple[Matcher, ...]:
+    """A `match[]` parameter: one selector without range, offset or `@`."""
+    expr = nodes.unwrap(parse(text))
+    if not isinstance(expr, nodes.Selector) or expr.offset_ms or expr.at is not None:
+        raise PromQLSyntaxError("expected a series selector", query=text, position=0)
+    return expr.matchers
+
+
+def _parse(query: str) -> Any:
+    complaint = _complaint(query)
+    if complaint is None:
+        return promql_parser.parse(query)
+    feature = unsupported_syntax(query)
+    if feature is not None:
+        raise PromQLUnsupported(f"{feature} is not supported")
+    fault = locate(query, complaint, _complaint)
+    raise PromQLSyntaxError(fault.message, query=query, position=fault.position)
+
+
+def _complaint(query: str) -> str | None:
+    try:
+        promql_parser.parse(query)
+    except ValueError as e:
+        return str(e)
+    return None
+
+
+def _milliseconds(delta: timedelta | None) -> int:
+    return 0 if delta is None else round(delta.total_seconds() * 1000)
+
+
+class _Reader:
+    """Walks the parser's tree and the tokens side by side: both name the same things in the same order."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._tokens = tokenize(query)
+        self._next = 0
+
+    def read(self, node: Any) -> Expr:
+        while self._peek() == "+":  # a unary plus has no node
+            self._next += 1
+        reader = getattr(self, "_read_" + type(node).__name__)
+        expr: Expr = reader(node, self._here())
+        return expr
+
+    def _read_NumberLiteral(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        while self._peek() in ("-", "+"):
+            self._next += 1
+        self._next += 1
+        return nodes.Number(pos, node.val)
+
+    def _read_StringLiteral(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._next += 1
+        return nodes.String(pos, string_value(self._tokens[self._next - 1].text))
+
+    def _read_ParenExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._take("(")
+        expr = self.read(node.expr)
+        self._take(")")
+        return nodes.Paren(pos, expr)
+
+    def _read_UnaryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._take("-")
+        return nodes.Negate(pos, self.read(node.expr))
+
+    def _read_VectorSelector(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._skip_selector()
+        return self._selector(node, pos, self._skip_times())
+
+    def _read_MatrixSelector(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._skip_selector()
+        self._skip_group()
+        selector = self._selector(node.vector_selector, pos, self._skip_times())
+        return nodes.RangeSelector(pos, selector, _milliseconds(node.range))
+
+    def _read_SubqueryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        expr = self.read(node.expr)
+        self._skip_group()
+        at = self._skip_times()
+        step = _milliseconds(node.step) or None
+        return nodes.Subquery(pos, expr, _milliseconds(node.range), step, _milliseconds(node.offset), at)
+
+    def _read_Call(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._next += 1
+        args = self._arguments(node.args)
+        return nodes.Call(pos, node.func.name, args, _KINDS[str(node.func.return_type).split(".")[-1]])
+
+    def _read_AggregateExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        self._next += 1
+        self._skip_grouping()
+        inner = [node.expr] if node.param is None else [node.param, node.expr]
+        args = self._arguments(inner)
+        self._skip_grouping()
+        modifier = node.modifier
+        without = modifier is not None and modifier.type == promql_parser.AggModifierType.Without
+        labels = tuple(modifier.labels) if modifier is not None else ()
+        param = args[0] if len(args) == 2 else None
+        return nodes.Aggregate(pos, str(node.op), args[-1], param, labels, without)
+
+    def _read_BinaryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+        lhs = self.read(node.lhs)
+        self._next += 1
+        if self._peek() == "bool":
+            self._next += 1
+        while self._peek() in _MATCHING_WORDS and self._starts_modifier():
+            self._next += 1
+            self._skip_group()
+        rhs = self.read(node.rhs)
+        modifier = node.modifier
+        return_bool = modifier is not None and modifier.return_bool
+        return nodes.Binary(pos, str(node.op), lhs, rhs, _matching(modifier), return_bool)
+
+    def _starts_modifier(self) -> bool:
+        """`fill` and its kin may also be metric names; as modifiers they have a number in brackets."""
+        if not self._peek().startswith("fill"):
+            return True
+        return self._peek(1) == "("
+
+    def _selector(self, node: Any, pos: int, at: At | None) -> nodes.Selector:
+        if node.matchers.or_matchers:
+            found = next((t for t in self._tokens if t.text == "or" and t.pos > pos), self._tokens[0])
+            raise PromQLSyntaxError(
+                "unexpected 'or' in label matching", query=self._query, position=found.pos
+            )
+        matchers = [Matcher(m.name, _OPS[str(m.op).split(".")[-1]], m.value) for m in node.matchers.matchers]
+        name = node.name
+        if name:
+            matchers.insert(0, Matcher("__name__", "=", name))
+        return nodes.Selector(pos, name, tuple(matchers), _milliseconds(node.offset), at)
+
+    def _arguments(self, args: list[Any]) -> tuple[Expr, ...]:
+        self._take("(")
+        read = []
+        for arg in args:
+            read.append(self.read(arg))
+            if self._peek() == ",":
+                self._next += 1
+        self._take(")")
+        return tuple(read)
+
+    def _skip_selector(self) -> None:
+        if self._peek() != "{":
+            self._next += 1
+        if self._peek() == "{":
+            self._skip_group()
+
+    def _skip_group(self) -> None:
+        """Past a bracketed group, if one starts here."""
+        if self._peek() in ("(", "{", "["):
+            end = closing(self._tokens, self._next)
+            assert end is not None, "the parser accepted unbalanced brackets"
+            self._next = end + 1
+
+    def _skip_grouping(self) -> None:
+        if self._peek() in ("by", "without"):
+            self._next += 1
+            self._skip_group()
+
+    def _skip_times(self) -> At | None:
+        """Past `offset` and `@`; the time that `@` fixes, which the parser cannot give before 1970."""
+        at: At | None = None
+        while self._peek() in ("offset", "@"):
+            fixes = self._peek() == "@"
+            self._next += 1
+            sign = 1
+            while self._peek() in ("-", "+"):
+                sign = -sign if self._peek() == "-" else sign
+                self._next += 1
+            word = self._peek()
+            self._next += 1
+            if fixes and word in ("start", "end"):
+                at = "start" if word == "start" else "end"
+                self._skip_group()
+            elif fixes:
+                at = sign * round(_parse(word).val * 1000)
+        return at
+
+    def _peek(self, ahead: int = 0) -> str:
+        at = self._next + ahead
+        return self._tokens[at].text.lower() if at < len(self._tokens) else ""
+
+    def _here(self) -> int:
+        return self._tokens[self._next].pos if self._next < len(self._tokens) else len(self._query)
+
+    def _take(self, text: str) -> Token:
+        token = self._tokens[self._next]
+        assert token.text == text, f"expected {text!r} at {token.pos}, read {token.text!r}"
+        self._next += 1
+        return token
+
+
+def _matching(modifier: Any) -> nodes.Matching:
+    if modifier is None:
+        return nodes.Matching()
+    card = str(modifier.card).split(".")[-1]
+    matching = modifier.matching
+    return nodes.Matching(
+        labels=tuple(matching.labels) if matching is not None else (),
+        on=matching is not None and matching.type == promql_parser.LabelModifierType.Include,
+        grouped=card in ("ManyToOne", "OneToMany"),
+        many_right=card == "OneToMany",
+        include=tuple(modifier.group_labels or ()),
+        fill_left=modifier.fill_values.lhs,
+        fill_right=modifier.fill_values.rhs,
+    )

@@ -1,0 +1,141 @@
+"""The routes, and the middleware around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from trilens.model.errors import TrilensError
+from trilens.serve import status
+from trilens.serve.catalog import CatalogApi
+from trilens.serve.envelope import on_trilens_error, on_unexpected_error
+from trilens.serve.queries import QueryApi
+from trilens.serve.security import Gate
+from trilens.serve.self_metrics import Meter
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, StatelessLifespan
+
+    from trilens.serve.ports import Catalog, EngineFactory
+    from trilens.serve.probes import Probes
+    from trilens.serve.runner import QueryRunner
+    from trilens.serve.self_metrics import SelfMetrics
+    from trilens.serve.status import StatusApi
+    from trilens.serve.targets import TargetsApi
+    from trilens.serve.upstream import Upstream
+    from trilens.serve.write import WriteApi
+    from trilens.settings.tree import Settings
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Queries answered here."""
+
+    engines: EngineFactory
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes are made of; compose.py fills it in."""
+
+    settings: Settings
+    token: str | None
+    source: Embedded | Upstream
+    runner: QueryRunner
+    metrics: SelfMetrics
+    probes: Probes
+    status: StatusApi
+    targets: TargetsApi
+    write: WriteApi
+
+
+def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
+    routes = [
+        *_source_routes(parts),
+        _route("/api/v1/write", parts.write.write, "POST"),
+        _route("/api/v1/targets", parts.targets.targets),
+        _route("/api/v1/targets/metadata", parts.targets.metadata),
+        _route("/api/v1/rules", status.rules),
+        _route("/api/v1/alerts", status.alerts),
+        _route("/api/v1/alertmanagers", status.alertmanagers),
+        _route("/api/v1/status/buildinfo", parts.status.buildinfo),
+        _route("/api/v1/status/config", parts.status.config),
+        _route("/api/v1/status/flags", parts.status.flags),
+        _route("/api/v1/status/runtimeinfo", parts.status.runtimeinfo),
+        _route("/api/v1/status/tsdb", parts.status.tsdb),
+        _route("/api/v1/format_query", parts.status.format_query, "GET", "POST"),
+        _route("/healthz", parts.probes.healthz),
+        _route("/readyz", parts.probes.readyz),
+        _route("/-/healthy", parts.probes.healthy),
+        _route("/-/ready", parts.probes.ready),
+        _route("/-/reload", parts.probes.reload, "POST", "PUT"),
+        _route("/metrics", parts.probes.metrics),
+        _route("/", parts.probes.page),
+    ]
+    handlers: dict[object, str] = {}
+    for route in routes:
+        name = route.path.replace("{name}", ":name")
+        handlers[route.endpoint] = "/api/v1/*" if route.endpoint in handlers else name
+    return Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={TrilensError: on_trilens_error, Exception: on_unexpected_error},
+        middleware=[
+            Middleware(Meter, metrics=parts.metrics, handlers=handlers),
+            Middleware(Gate, server=parts.settings.server, token=parts.token),
+        ],
+    )
+
+
+_SOURCE_PATHS = (
+    "query",
+    "query_range",
+    "series",
+    "labels",
+    "label/{name}/values",
+    "metadata",
+    "query_exemplars",
+)
+
+
+def _source_routes(parts: Parts) -> list[Route]:
+    """What is asked of the samples: here, or of the server that has them. The most frequent come first."""
+    max_body = parts.settings.server.max_body
+    if not isinstance(parts.source, Embedded):
+        paths = (
+            "query",
+            "query_range",
+            "series",
+            "labels",
+            "label/{name}/values",
+            "metadata",
+            "query_exemplars",
+        )
+        return [_route(f"/api/v1/{path}", parts.source.forward, "GET", "POST") for path in paths]
+    lookback_ms = round(parts.settings.query.lookback_delta.total_seconds() * 1000)
+    queries = QueryApi(parts.source.engines, parts.runner, lookback_ms=lookback_ms, max_body=max_body)
+    catalog = CatalogApi(parts.source.catalog, parts.runner, max_body=max_body)
+    return [
+        _route("/api/v1/query", queries.instant, "GET", "POST"),
+        _route("/api/v1/query_range", queries.range, "GET", "POST"),
+        _route("/api/v1/series", catalog.series, "GET", "POST"),
+        _route("/api/v1/labels", catalog.labels, "GET", "POST"),
+        _route("/api/v1/label/{name}/values", catalog.label_values),
+        _route("/api/v1/metadata", catalog.metadata),
+        _route("/api/v1/query_exemplars", status.exemplars, "GET", "POST"),
+    ]
+
+
+def _route(path: str, handler: Any, *methods: str) -> Route:
+    return Route(path, handler, methods=methods or ("GET",))

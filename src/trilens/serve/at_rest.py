@@ -1,0 +1,32 @@
+"""Queries of a data directory that no server has open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilens.model.errors import ConfigError
+from trilens.model.query import QueryGuard
+from trilens.promql.engine import Engine
+from trilens.serve.compose import open_store
+from trilens.serve.params import Params
+from trilens.serve.queries import body_of, range_of
+from trilens.settings.storage import StorageSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def answer_at_rest(directory: Path, params: Mapping[str, str]) -> bytes:
+    """The body that /api/v1/query or, with a `start`, query_range would answer."""
+    if not directory.is_dir():
+        raise ConfigError(f"no such data directory: {directory}")  # or opening would make an empty one
+    given = Params(list(params.items()))
+    store = open_store(StorageSettings(data_dir=directory), upkeep=False)
+    try:
+        engine, guard = Engine(store), QueryGuard()
+        if params.get("start"):
+            return body_of(engine.range(params["query"], *range_of(given), guard))
+        return body_of(engine.instant(params["query"], given.time_ms("time"), guard))
+    finally:
+        store.close()

@@ -1,0 +1,163 @@
+"""Where everything is put together: the one place that knows every part."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import yaml
+
+from trilens.collect.config import load_scrape_configs
+from trilens.collect.manager import ScrapeManager
+from trilens.collect.remote_write import RemoteWriteReceiver
+from trilens.model.errors import ConfigError, TrilensError
+from trilens.promql.engine import Engine
+from trilens.serve.app import Embedded, Parts, build_app
+from trilens.serve.probes import Probes
+from trilens.serve.push import SelfPush
+from trilens.serve.runner import QueryRunner
+from trilens.serve.security import required_token
+from trilens.serve.self_metrics import SelfMetrics
+from trilens.serve.state import SystemState
+from trilens.serve.status import StatusApi
+from trilens.serve.targets import TargetsApi
+from trilens.serve.upstream import Upstream
+from trilens.serve.write import WriteApi
+from trilens.store.options import StoreOptions
+from trilens.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trilens.collect.config import ScrapeConfig
+    from trilens.settings.storage import StorageSettings
+    from trilens.settings.tree import Settings
+
+log = logging.getLogger(__name__)
+
+_INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so neither delays the other
+
+
+class System:
+    """A whole server but for the socket. Made, then `start`, then `stop`; making it opens the store."""
+
+    def __init__(self, settings: Settings, load: Callable[[], Settings]) -> None:
+        self.settings = settings
+        self._load = load
+        token = required_token(settings.server)
+        configs = scrape_configs(settings)
+        self.metrics = SelfMetrics()
+        self.runner = QueryRunner(settings.query)
+        self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
+        max_body = settings.server.max_body
+        self.upstream = Upstream(settings.source, max_body) if settings.source.url is not None else None
+        self.store = open_store(settings.storage) if self.upstream is None else None
+        self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
+        self._push = SelfPush(settings.remote_write, self.metrics) if settings.remote_write.url else None
+        state = SystemState(self.store, self.scrapes, self.runner, settings.source.url)
+        self.metrics.watch(state.metrics)
+        self._status = StatusApi(lambda: self.settings, self.store, self.runner)
+        receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
+        self.app = build_app(
+            Parts(
+                settings=settings,
+                token=token,
+                source=self._source(),
+                runner=self.runner,
+                metrics=self.metrics,
+                probes=Probes(state.readiness, state.overview, self.reload, self.metrics),
+                status=self._status,
+                targets=TargetsApi(self.scrapes),
+                write=WriteApi(receiver, self._intake, max_body),
+            )
+        )
+
+    def _source(self) -> Embedded | Upstream:
+        if self.upstream is not None:
+            return self.upstream
+        store = self.store
+        assert store is not None
+        return Embedded(lambda lookback_ms: Engine(store, lookback_ms=lookback_ms), store)
+
+    async def start(self) -> None:
+        if self.upstream is not None:
+            await self.upstream.start()
+        if self.scrapes is not None:
+            await asyncio.to_thread(self.scrapes.start)
+        if self._push is not None:
+            await self._push.start()
+
+    def cancel_queries(self) -> None:
+        self.runner.cancel_all()
+
+    async def stop(self) -> None:
+        """First what brings samples in, then what reads, last the store, which writes out all it has."""
+        if self.scrapes is not None:
+            await asyncio.to_thread(self.scrapes.stop)
+        if self._push is not None:
+            await self._push.stop()
+        if self.upstream is not None:
+            await self.upstream.stop()
+        await asyncio.to_thread(self._intake.shutdown)
+        await asyncio.to_thread(self.runner.close)
+        if self.store is not None:
+            await asyncio.to_thread(self.store.close)
+
+    async def reload(self) -> None:
+        """Read the settings again and take over what may change while running: the scrape configuration."""
+        try:
+            settings = await asyncio.to_thread(self._load)
+            configs = await asyncio.to_thread(scrape_configs, settings)
+            if self.scrapes is not None:
+                await asyncio.to_thread(self.scrapes.reload, configs)
+        except TrilensError:
+            self._status.reload_succeeded = False
+            raise
+        self.settings = self.settings.model_copy(update={"scrape": settings.scrape})
+        self._status.reload_succeeded = True
+        self._status.loaded = datetime.now(UTC)
+        log.info("settings reloaded", extra={"jobs": len(configs)})
+
+    async def reload_logged(self) -> None:
+        """For a signal, which has nobody to tell of an error."""
+        try:
+            await self.reload()
+        except TrilensError as e:
+            log.error("reload failed, the old settings stay", extra={"error": str(e)})
+
+
+def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
+    """The jobs to scrape, from trilens.yaml itself or from the prometheus.yml it names."""
+    file = settings.scrape.config_file
+    if file is None:
+        return load_scrape_configs(settings.scrape.inline_document(), settings.base_dir)
+    try:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot read scrape.config_file: {e}") from e
+    except yaml.YAMLError as e:
+        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(e).split())}") from e
+    if not isinstance(document, dict):
+        raise ConfigError(f"{file}: expected a Prometheus configuration")
+    return load_scrape_configs(document, file.parent)
+
+
+def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
+    return Store.open(
+        StoreOptions(
+            data_dir=storage.data_dir,
+            url=storage.url,
+            username=storage.username,
+            password=storage.read_password(),
+            retention=storage.retention,
+            retention_5m=storage.retention_5m,
+            retention_1h=storage.retention_1h,
+            out_of_order=storage.out_of_order_time_window,
+            recent_bytes=int(storage.recent_memory),
+            memory_bytes=int(storage.memory_limit),
+        ),
+        upkeep=upkeep,
+    )

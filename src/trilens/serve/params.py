@@ -1,0 +1,141 @@
+"""Request parameters, read and refused as Prometheus reads and refuses them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl
+
+from trilens.model.errors import RequestError
+from trilens.settings.duration import duration_ms
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MIN_TIME_MS: Final = 0
+MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
+MAX_POINTS: Final = 11_000  # a day at 8 s, or a week at a minute: what Prometheus allows in one answer
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_FOREVER = {  # how Prometheus's own clients write "since ever" and "for ever"
+    "-292273086-05-16T16:47:06Z": MIN_TIME_MS,
+    "292277025-08-18T07:12:54.999999999Z": MAX_TIME_MS,
+}
+
+
+class Params:
+    """Form and query parameters of one request; the form's come first."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def first(self, name: str) -> str:
+        return next((value for key, value in self._pairs if key == name), "")
+
+    def every(self, name: str) -> list[str]:
+        return [value for key, value in self._pairs if key == name]
+
+    def time_ms(self, name: str, default: int | None = None) -> int:
+        text = self.first(name)
+        if not text and default is not None:
+            return default
+        try:
+            return parse_time(text)
+        except ValueError as e:
+            # Prometheus says it longer where the parameter may be left out.
+            detail = f"Invalid time value for '{name}': {e}" if default is not None else e
+            raise RequestError(f'invalid parameter "{name}": {detail}') from e
+
+    def duration_ms(self, name: str) -> int | None:
+        """None when it was not given."""
+        text = self.first(name)
+        if not text:
+            return None
+        try:
+            return parse_duration(text)
+        except ValueError as e:
+            raise RequestError(f'invalid parameter "{name}": {e}') from e
+
+    def count(self, name: str) -> int | None:
+        """A limit; absent and 0 both mean that there is none."""
+        text = self.first(name)
+        if not text:
+            return None
+        if not re.fullmatch(r"\d{1,18}", text):
+            raise RequestError(f'invalid parameter "{name}": cannot parse "{text}" to a count, 0 or more')
+        return int(text) or None
+
+    def range_ms(self) -> tuple[int, int]:
+        """`start` and `end` of a request about series or labels; absent means all of time."""
+        start, end = self.time_ms("start", MIN_TIME_MS), self.time_ms("end", MAX_TIME_MS)
+        if end < start:
+            raise RequestError('invalid parameter "end": end timestamp must not be before start timestamp')
+        return start, end
+
+
+async def read_params(request: Request, max_body: int) -> Params:
+    pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    if request.method == "POST" and _is_form(request.headers.get("content-type", "")):
+        body = await read_body(request, max_body)
+        try:
+            pairs = parse_qsl(body.decode(), keep_blank_values=True) + pairs
+        except UnicodeDecodeError as e:
+            raise RequestError("the form is not UTF-8") from e
+    return Params(pairs)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The whole body, refused as soon as it is known to be too large."""
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > limit:
+        raise BodyTooLarge(limit)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise BodyTooLarge(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+class BodyTooLarge(RequestError):
+    http_status = 413
+    hint = "send less at a time, or raise server.max_body"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the request body is larger than {limit:,} bytes")
+
+
+def _is_form(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/x-www-form-urlencoded"
+
+
+def parse_time(text: str) -> int:
+    """Seconds since the epoch with or without decimals, or RFC 3339; in milliseconds."""
+    if _NUMBER.fullmatch(text) and abs(seconds := float(text)) <= MAX_TIME_MS / 1000:
+        return round(seconds * 1000)
+    if text in _FOREVER:
+        return _FOREVER[text]
+    if _RFC3339.fullmatch(text):
+        try:
+            return round(datetime.fromisoformat(text).timestamp() * 1000)
+        except ValueError:
+            pass
+    raise ValueError(f'cannot parse "{text}" to a valid timestamp')
+
+
+def parse_duration(text: str) -> int:
+    """Seconds as a number, or a duration such as 5m; in milliseconds."""
+    if _NUMBER.fullmatch(text):
+        seconds = float(text)
+        if abs(seconds) > MAX_TIME_MS / 1000:
+            raise ValueError(f'cannot parse "{text}" to a valid duration. It overflows int64')
+        return round(seconds * 1000)
+    try:
+        return duration_ms(text)
+    except ValueError as e:
+        raise ValueError(f'cannot parse "{text}" to a valid duration') from e

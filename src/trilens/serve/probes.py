@@ -1,0 +1,73 @@
+"""/healthz, /readyz and their Prometheus twins /-/healthy, /-/ready; /-/reload; /metrics; the page at `/`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+import orjson
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
+from trilens.serve.page import render
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+
+    from trilens.serve.page import Overview
+    from trilens.serve.self_metrics import SelfMetrics
+
+
+class Readiness(NamedTuple):
+    """Whether to send requests here, and what there is to know: damage, a read-only disk, the scrapes."""
+
+    ready: bool
+    details: Mapping[str, object]
+
+
+class Probes:
+    def __init__(
+        self,
+        readiness: Callable[[], Readiness],
+        overview: Callable[[], Overview],
+        reload: Callable[[], Awaitable[None]],
+        metrics: SelfMetrics,
+    ) -> None:
+        self._readiness = readiness
+        self._overview = overview
+        self._reload = reload
+        self._metrics = metrics
+
+    async def healthz(self, _request: Request) -> Response:
+        return Response(b'{"healthy":true}', media_type=JSON)
+
+    async def readyz(self, _request: Request) -> Response:
+        state = self._readiness()
+        body = orjson.dumps({"ready": state.ready, **state.details})
+        return Response(body, 200 if state.ready else 503, media_type=JSON)
+
+    async def healthy(self, _request: Request) -> Response:
+        return PlainTextResponse("Trilens is healthy.\n")
+
+    async def ready(self, _request: Request) -> Response:
+        if self._readiness().ready:
+            return PlainTextResponse("Trilens is ready.\n")
+        return PlainTextResponse("Trilens is not ready; /readyz says why.\n", 503)
+
+    async def reload(self, _request: Request) -> Response:
+        await self._reload()
+        return Response()
+
+    async def metrics(self, request: Request) -> Response:
+        accept, gzip = request.headers.get("accept", ""), accepts_gzip(request)
+
+        def work() -> tuple[tuple[bytes, bool], str]:
+            text, content_type = self._metrics.exposition(accept)
+            return pack(text, gzip), content_type
+
+        return packed_response(*await asyncio.to_thread(work))  # it asks the store how large it is
+
+    async def page(self, _request: Request) -> Response:
+        return HTMLResponse(await asyncio.to_thread(lambda: render(self._overview())))

@@ -1,0 +1,115 @@
+"""Run the server until it is told to stop, then stop in an order that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+import uvloop
+
+from trilens import __version__
+from trilens.model.errors import ConfigError
+from trilens.serve.compose import System
+from trilens.serve.logs import configure_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trilens.settings.tree import Settings
+
+log = logging.getLogger(__name__)
+
+
+def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | None = None) -> None:
+    """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers."""
+    settings = load()
+    configure_logs(settings.server)
+    uvloop.run(serve(settings, load, announce))
+
+
+async def serve(
+    settings: Settings, load: Callable[[], Settings], announce: Callable[[str], None] | None = None
+) -> None:
+    listener = bind(settings)
+    try:
+        system = await asyncio.to_thread(System, settings, load)
+    except BaseException:
+        listener.close()
+        raise
+    server = _Server(system, settings)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(system.reload_logged()))
+    try:
+        await system.start()
+        url = url_of(listener)
+        log.info("listening", extra={"url": url, "version": __version__})
+        if announce is not None:
+            announce(url)
+        await server.serve(sockets=[listener])
+    finally:
+        listener.close()
+        await system.stop()
+        log.info("stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with our own way to stop: it would end the process by the signal again after serving."""
+
+    def __init__(self, system: System, settings: Settings) -> None:
+        super().__init__(
+            uvicorn.Config(
+                system.app,
+                loop="none",
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=settings.server.max_connections,
+                timeout_graceful_shutdown=max(1, round(settings.server.shutdown_grace.total_seconds())),
+            )
+        )
+        self._system = system
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    def stop(self) -> None:
+        self._system.cancel_queries()
+        self.force_exit = self.should_exit  # asked twice: do not wait for connections
+        self.should_exit = True
+
+
+def bind(settings: Settings) -> socket.socket:
+    """Before anything else starts: a taken port should cost no time and touch no data."""
+    host, port = settings.server.address
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+    except OSError as e:
+        raise ConfigError(
+            f"cannot listen on {settings.server.listen}: {e.strerror or e}",
+            hint="choose another with --listen",
+        ) from e
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,74 @@
+"""Queries run in a bounded pool of threads, and stop when nobody waits for them any more."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from trilens.model.errors import QueryCancelled
+from trilens.model.query import QueryGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from trilens.settings.query import QuerySettings
+
+T = TypeVar("T")
+
+
+class QueryRunner:
+    def __init__(self, limits: QuerySettings) -> None:
+        self._limits = limits
+        self._pool = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="query")
+        self._running: set[QueryGuard] = set()
+        self._stopping = False
+
+    @property
+    def running(self) -> int:
+        """Queries that wait or run."""
+        return len(self._running)
+
+    def guard(self, timeout_ms: int | None = None) -> QueryGuard:
+        """The configured limits; a request may ask for less time, not for more."""
+        timeout_s = self._limits.timeout.total_seconds()
+        if timeout_ms is not None:
+            timeout_s = min(timeout_s, timeout_ms / 1000)
+        return QueryGuard(
+            timeout_s=timeout_s, max_samples=self._limits.max_samples, max_series=self._limits.max_series
+        )
+
+    async def run(self, request: Request, guard: QueryGuard, work: Callable[[], T]) -> T:
+        """The result of `work`, which must check `guard`; the request's body must have been read."""
+        if self._stopping:
+            raise QueryCancelled("the server is shutting down")
+
+        def checked() -> T:
+            guard.check()  # its time may be over, or its client gone, before a thread was free
+            return work()
+
+        self._running.add(guard)
+        watcher = asyncio.ensure_future(_cancel_when_gone(request, guard))
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, checked)
+        finally:
+            watcher.cancel()
+            self._running.discard(guard)
+
+    def cancel_all(self) -> None:
+        """From now on nothing starts, and what runs is told to stop."""
+        self._stopping = True
+        for guard in list(self._running):
+            guard.cancel()
+
+    def close(self) -> None:
+        self.cancel_all()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+async def _cancel_when_gone(request: Request, guard: QueryGuard) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    guard.cancel()

@@ -1,0 +1,42 @@
+"""Where the client commands find the server."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from trilens.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:9333"
+SERVER_VARIABLE: Final = "TRILENS_SERVER"
+TOKEN_VARIABLE: Final = "TRILENS_TOKEN"  # noqa: S105 - a name, not a token
+TOKEN_FILE_VARIABLE: Final = "TRILENS_TOKEN_FILE"  # noqa: S105 - likewise
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Plain, not pydantic: `trilens query` should answer before a validation library has loaded."""
+
+    server: str
+    token: str | None
+
+
+def load_client_settings(
+    server: str | None = None, environ: Mapping[str, str] | None = None
+) -> ClientSettings:
+    environ = os.environ if environ is None else environ
+    url = (server or environ.get(SERVER_VARIABLE) or DEFAULT_SERVER).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url!r} is not an http:// or https:// URL", hint=f"for example {DEFAULT_SERVER}")
+    token = environ.get(TOKEN_VARIABLE) or None
+    if token is None and (file := environ.get(TOKEN_FILE_VARIABLE)):
+        try:
+            token = Path(file).read_text(encoding="utf-8").strip() or None
+        except (OSError, UnicodeDecodeError) as e:
+            raise ConfigError(f"cannot read {TOKEN_FILE_VARIABLE}: {e}") from e
+    return ClientSettings(url, token)

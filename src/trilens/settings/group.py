@@ -1,0 +1,43 @@
+"""What every group of settings has in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
+
+from trilens.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Group(BaseModel):
+    """Read once, never changed; a key it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+def _split(value: Any) -> Any:
+    """A list in a file, one comma-separated text in the environment."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+def read_secret(value: SecretStr | None, file: Path | None, what: str) -> str | None:
+    """A secret given inline or by file. The file is read each time: mounted secrets rotate."""
+    if value is not None:
+        return value.get_secret_value()
+    if file is None:
+        return None
+    try:
+        secret = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot read {what} from {file}: {e}") from e
+    if not secret:
+        raise ConfigError(f"{what} file {file} is empty")
+    return secret

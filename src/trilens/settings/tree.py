@@ -1,0 +1,83 @@
+"""The whole tree of settings, and its leaves by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from trilens.settings.endpoint import RemoteWriteSettings, SourceSettings
+from trilens.settings.group import Group
+from trilens.settings.query import QuerySettings
+from trilens.settings.scrape import ScrapeSettings
+from trilens.settings.server import ServerSettings
+from trilens.settings.storage import StorageSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pydantic.fields import FieldInfo
+
+ENVIRONMENT_PREFIX = "TRILENS_"
+
+
+class Settings(Group):
+    server: ServerSettings = Field(default_factory=ServerSettings, description="Listening, access, logs.")
+    storage: StorageSettings = Field(default_factory=StorageSettings, description="Where samples are kept.")
+    query: QuerySettings = Field(default_factory=QuerySettings, description="Limits of a query.")
+    scrape: ScrapeSettings = Field(default_factory=ScrapeSettings, description="What is scraped.")
+    source: SourceSettings = Field(
+        default_factory=SourceSettings, description="An existing server to send queries to."
+    )
+    remote_write: RemoteWriteSettings = Field(
+        default_factory=RemoteWriteSettings, description="A server to send Trilens's own series to."
+    )
+
+    _base_dir: Path = PrivateAttr(default=Path())
+
+    @property
+    def base_dir(self) -> Path:
+        """What relative paths inside the inline scrape configuration are relative to."""
+        return self._base_dir
+
+    def read_from(self, file: Path | None) -> Settings:
+        """Remember the file these settings came from."""
+        if file is not None:
+            self._base_dir = file.parent
+        return self
+
+    @model_validator(mode="after")
+    def _scrapes_are_readable(self) -> Settings:
+        if self.source.url is not None and self.scrape.anything:
+            raise ValueError(
+                "scrape is set, but source.url sends every query to another server, where the scraped "
+                "samples would never be seen; let that server scrape, or leave source.url out"
+            )
+        return self
+
+
+class Leaf(NamedTuple):
+    """One setting: `storage.data_dir`, also `TRILENS_STORAGE_DATA_DIR`."""
+
+    group: str
+    key: str
+    field: FieldInfo
+
+    @property
+    def path(self) -> str:
+        return f"{self.group}.{self.key}"
+
+    @property
+    def environment_name(self) -> str:
+        return f"{ENVIRONMENT_PREFIX}{self.group}_{self.key}".upper()
+
+
+def leaves() -> Iterator[Leaf]:
+    """Every setting, in the order of declaration."""
+    for group, info in Settings.model_fields.items():
+        model = info.annotation
+        assert isinstance(model, type)
+        assert issubclass(model, Group)
+        for name, field in model.model_fields.items():
+            yield Leaf(group, field.alias or name, field)

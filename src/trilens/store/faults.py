@@ -1,0 +1,72 @@
+"""What the engine's own errors mean to us. ClickHouse numbers them, and every message holds the number."""
+
+from __future__ import annotations
+
+import errno
+import re
+from typing import TYPE_CHECKING, Final
+
+from trilens.model.errors import (
+    QueryCancelled,
+    QueryTimeout,
+    QueryTooLarge,
+    StoreDamaged,
+    StoreError,
+    StoreReadOnly,
+    TrilensError,
+)
+
+if TYPE_CHECKING:
+    from trilens.model.query import QueryGuard
+
+_CODE = re.compile(r"Code: (\d+)")
+_PART = re.compile(r"reading from part (\S+?)/? in table (?:\S+?\.)?([A-Za-z0-9_]+)")
+_NO_SPACE = re.compile(
+    rf"No space left on device|errno: {errno.ENOSPC}\b|errno: {errno.EDQUOT}\b|Disk quota exceeded"
+)
+
+_TIMEOUT: Final = frozenset({159, 160})
+_CANCELLED: Final = 394
+_MEMORY: Final = 241
+_NOT_ENOUGH_SPACE: Final = 243
+_TOO_MANY_ROWS_OR_BYTES: Final = frozenset({158, 396})
+# A part whose bytes do not say what they should: end of file, missing or wrong-sized file, bad checksum,
+# bad compressed block, unknown codec.
+_BROKEN_DATA: Final = frozenset({23, 32, 33, 40, 74, 76, 79, 88, 107, 117, 226, 228, 246, 271, 432, 740})
+
+
+def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> TrilensError:
+    """The error of ours to raise for `fault`, met while `doing`."""
+    text = str(fault)
+    found = _CODE.search(text)
+    code = int(found.group(1)) if found else None
+    if code in _TIMEOUT or (code == _CANCELLED and guard is not None and guard.remaining_s <= 0):
+        limit = f" than {guard.timeout_s:g} s" if guard is not None else ""
+        return QueryTimeout(f"the query took longer{limit}")
+    if code == _CANCELLED:
+        return QueryCancelled("the query was cancelled")
+    if code == _NOT_ENOUGH_SPACE or _NO_SPACE.search(text) or _is_no_space(fault):
+        return StoreReadOnly(f"no space left on disk while {doing}")
+    if code in _TOO_MANY_ROWS_OR_BYTES:
+        return QueryTooLarge("the query reads more samples than it may hold in memory")
+    if code == _MEMORY and guard is not None:
+        return QueryTooLarge("the query needs more memory than the engine may use")
+    part = _PART.search(text)
+    if code in _BROKEN_DATA and part:
+        return StoreDamaged(part.group(2), part.group(1).rstrip("/").rsplit("/", 1)[-1], _summary(text))
+    return StoreError(f"the engine failed while {doing}: {_summary(text)}")
+
+
+def _is_no_space(fault: BaseException | None) -> bool:
+    while fault is not None:
+        if isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        fault = fault.__cause__
+    return False
+
+
+def _summary(text: str) -> str:
+    """The first sentence or so: the engine appends stack traces, the query and its version."""
+    text = text[text.find("Code: ") :] if "Code: " in text else text
+    text = text.replace("DB::Exception: ", "").split("\n", 1)[0]
+    return text if len(text) <= 400 else text[:397] + "..."

@@ -1,0 +1,125 @@
+"""Rows on their way into the tables, as Arrow."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from trilens.model.errors import IntakeError
+from trilens.model.labels import METRIC_NAME
+from trilens.store.schema import HOUR_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from trilens.model.labels import Codes, Labels
+    from trilens.model.series import Floats, Times
+    from trilens.store.engine import Engine
+    from trilens.store.horizon import Horizon
+
+CHUNK_ROWS: Final = 1_000_000  # of one insert: the engine keeps that together as one part a day
+
+
+class SampleBatch(NamedTuple):
+    """Samples in any order; `metric_codes[i]` is the place of sample i's metric in `metrics`."""
+
+    series: NDArray[np.uint64]
+    metrics: Sequence[str]
+    metric_codes: Codes
+    t: Times
+    v: Floats
+
+
+class SeriesRow(NamedTuple):
+    series: int
+    labels: Labels  # the metric as __name__
+    first_seen: int
+    last_seen: int
+
+
+class MetricRow(NamedTuple):
+    metric: str
+    kind: str
+    help_text: str
+    unit: str
+
+
+def samples_table(batch: SampleBatch) -> pa.Table:
+    return pa.table(
+        {
+            "metric": pa.DictionaryArray.from_arrays(batch.metric_codes, _texts(batch.metrics)),
+            "series": batch.series,
+            "t": batch.t,
+            "v": batch.v,
+        }
+    )
+
+
+def series_table(rows: Sequence[SeriesRow]) -> pa.Table:
+    pairs = [[(n, v) for n, v in row.labels if n != METRIC_NAME] for row in rows]
+    offsets = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum([len(p) for p in pairs], out=offsets[1:])
+    labels = pa.MapArray.from_arrays(
+        pa.array(offsets), _texts([n for p in pairs for n, _ in p]), _texts([v for p in pairs for _, v in p])
+    )
+    return pa.table(
+        {
+            "series": pa.array([row.series for row in rows], pa.uint64()),
+            "metric": _texts([dict(row.labels).get(METRIC_NAME, "") for row in rows]),
+            "labels": labels,
+            "first_seen": pa.array([row.first_seen for row in rows], pa.int64()),
+            "last_seen": pa.array([row.last_seen for row in rows], pa.int64()),
+        }
+    )
+
+
+def metadata_table(rows: Sequence[MetricRow]) -> pa.Table:
+    return pa.table(
+        {
+            "metric": _texts([row.metric for row in rows]),
+            "kind": _texts([row.kind for row in rows]),
+            "help": _texts([row.help_text for row in rows]),
+            "unit": _texts([row.unit for row in rows]),
+            "version": pa.array([time.time_ns()] * len(rows), pa.int64()),
+        }
+    )
+
+
+def insert_samples(engine: Engine, horizon: Horizon, rows: pa.Table) -> None:
+    """Write samples, and mark the hours for which they come too late to be in the rollups."""
+    with horizon.held() as until_ms:
+        ends = hour_ends(rows["t"].to_numpy())
+        mark_dirty(engine, ends[ends <= until_ms])
+        engine.insert_arrow("samples", rows)
+
+
+def hour_ends(t: Times) -> Times:
+    """The distinct hours (end - 1 h, end] that hold these times, by their ends."""
+    return np.unique(-(-t // HOUR_MS)) * HOUR_MS
+
+
+def mark_dirty(engine: Engine, ends: Times) -> None:
+    _set_hours(engine, ends, 1, np.full(len(ends), time.time_ns(), dtype=np.int64))
+
+
+def mark_clean(engine: Engine, ends: Times, versions: NDArray[np.int64]) -> None:
+    """For hours that were dirty as of these versions; one marked again since then stays dirty."""
+    _set_hours(engine, ends, 0, versions + 1)
+
+
+def _set_hours(engine: Engine, ends: Times, dirty: int, versions: NDArray[np.int64]) -> None:
+    if len(ends):
+        flags = np.full(len(ends), dirty, dtype=np.uint8)
+        engine.insert_arrow("rollup_hours", pa.table({"end_t": ends, "dirty": flags, "version": versions}))
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError as e:
+        raise IntakeError(f"a name or a value is not valid UTF-8: {e.object!r}") from e

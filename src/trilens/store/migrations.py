@@ -1,0 +1,82 @@
+"""How a store of any age becomes one of today. What was released is never edited: a change is a new one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from trilens.model.errors import SchemaTooNew, StoreError
+from trilens.store import schema
+
+if TYPE_CHECKING:
+    from trilens.store.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Statements run in order; each may run twice, for a crash may come between it and the version's row."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+MIGRATIONS: Final = (
+    Migration(
+        1,
+        "samples, series, metadata, rollups",
+        (
+            schema.SAMPLES,
+            schema.SERIES,
+            schema.ACTIVITY,
+            schema.METADATA,
+            schema.SAMPLES_5M,
+            schema.SAMPLES_1H,
+            schema.PROGRESS,
+            schema.ROLLUP_HOURS,
+        ),
+    ),
+)
+
+
+def migrate(engine: Engine, migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
+    """Bring the store up to date; returns its version."""
+    engine.command(schema.SCHEMA_VERSION)
+    found = current_version(engine)
+    newest = migrations[-1].version
+    if found > newest:
+        raise SchemaTooNew(
+            f"{engine.where} has schema version {found}; this Trilens knows up to version {newest}"
+        )
+    codec = _value_codec(engine)
+    for migration in migrations:
+        if migration.version > found:
+            log.info("schema version %d: %s", migration.version, migration.name)
+            for statement in migration.statements:
+                engine.command(statement.replace("VALUE_CODEC", codec) + _ddl_settings(codec))
+            row = {"version": pa.array([migration.version], pa.uint32()), "name": [migration.name]}
+            engine.insert_arrow("schema_version", pa.table(row))
+    return newest
+
+
+def current_version(engine: Engine) -> int:
+    found = engine.query_arrow("SELECT max(version) AS version FROM schema_version")
+    return int(found["version"][0].as_py())
+
+
+def _value_codec(engine: Engine) -> str:
+    """The best codec for values that this engine has; see schema.py for what was measured."""
+    try:
+        found = engine.query_arrow("SELECT count() AS n FROM system.codecs WHERE name = 'ALP'")
+    except StoreError:  # a server from before that table
+        return "ZSTD(3)"
+    return "ALP, ZSTD(3)" if found["n"][0].as_py() else "ZSTD(3)"
+
+
+def _ddl_settings(codec: str) -> str:
+    return ", enable_alp_codec = 1" if codec.startswith("ALP") else ""

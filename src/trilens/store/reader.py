@@ -1,0 +1,137 @@
+"""Samples out: from the recent window where it is complete, else joined with the engine at its floor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trilens.model.errors import StoreError
+from trilens.model.labels import METRIC_NAME
+from trilens.model.series import Gridded, SampleBlock, Selected
+from trilens.store.rows import read_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from trilens.model.labels import Codes
+    from trilens.model.query import QueryGuard
+    from trilens.model.series import GridRequest, Matcher, SelectRequest
+    from trilens.store.admission import Admission
+    from trilens.store.engine import Engine
+    from trilens.store.index import Selection, SeriesIndex
+    from trilens.store.window import RecentWindow
+    from trilens.store.writer import Writer
+
+_TRIES = 3  # the window may be cut between looking at its floor and reading it
+
+
+class Reader:
+    """Thread-safe."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        index: SeriesIndex,
+        window: RecentWindow,
+        admission: Admission,
+        writer: Writer | None,
+    ) -> None:
+        self._engine = engine
+        self._index = index
+        self._window = window
+        self._admission = admission
+        self._writer = writer
+
+    def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
+        chosen = self.series(request.matchers, request.start_ms, request.end_ms)
+        guard.take_series(len(chosen))
+        block = self._window.read(chosen.refs, request.start_ms, request.end_ms, guard.take_samples)
+        if block is not None:
+            return Selected(chosen.labels, block)
+        return self._select_with_history(chosen, request.start_ms, request.end_ms, guard)
+
+    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | None:
+        if request.function != "instant":
+            return None
+        chosen = self.series(request.matchers, request.start_ms - request.range_ms, request.end_ms)
+        guard.take_series(len(chosen))
+        count = (request.end_ms - request.start_ms) // request.step_ms + 1
+        guard.take_samples(len(chosen) * count)
+        found = self._window.latest(chosen.refs, request.start_ms, request.step_ms, count, request.range_ms)
+        if found is None:
+            return None
+        values, present = found
+        return Gridded(chosen.labels, values, None if present.all() else present, values.size)
+
+    def series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Selection:
+        """The series that match and may have samples in the range."""
+        chosen = self._index.select(matchers)
+        active = self.active(chosen.refs, start_ms, end_ms)
+        return chosen if active.all() else chosen.take(active)
+
+    def active(self, refs: Codes, start_ms: int, end_ms: int) -> NDArray[np.bool_]:
+        within: NDArray[np.bool_] = self._admission.newest_t[refs] > start_ms
+        within &= self._admission.oldest_t[refs] <= end_ms
+        return within
+
+    def _select_with_history(
+        self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> Selected:
+        # The engine answers in order of id, so the series are put into that order too.
+        chosen = chosen.take(np.argsort(self._index.ids[chosen.refs]))
+        for _ in range(_TRIES):
+            border = min(int(self._window.floors(chosen.refs).max()), end_ms)
+            recent = self._window.read(chosen.refs, border, end_ms, guard.take_samples)
+            if recent is not None:
+                break
+        else:
+            border, recent = end_ms, SampleBlock.empty(len(chosen))
+        warnings = self._settle(border)
+        history = self._history(chosen, start_ms, border, guard)
+        return Selected(chosen.labels, joined(history, recent), warnings)
+
+    def _settle(self, border_ms: int) -> tuple[str, ...]:
+        """Have everything up to `border_ms` that was taken on disk, where the engine can see it."""
+        if self._writer is None or self._writer.oldest_pending_ms() > border_ms:
+            return ()
+        try:
+            self._writer.durable().result()
+        except StoreError as e:
+            return (f"the newest samples may be missing: {e}",)
+        return ()
+
+    def _history(self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard) -> SampleBlock:
+        ids = self._index.ids[chosen.refs]
+        names = np.unique(chosen.labels.column(METRIC_NAME)).tolist()
+        metrics = self._index.symbols.texts(names)
+        # Asking for every series of a metric is cheaper than listing most of them.
+        most = 2 * len(ids) > self._index.series_of(metrics)
+        rows = read_samples(self._engine, metrics, None if most else ids, start_ms, end_ms, guard)
+        guard.take_samples(len(rows.t))
+        begin = np.searchsorted(rows.ids, ids, side="left")
+        end = np.searchsorted(rows.ids, ids, side="right")
+        counts = end - begin
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        if offsets[-1] == len(rows.t):
+            return SampleBlock(rows.t, rows.v, offsets)
+        kept = np.repeat(begin - offsets[:-1], counts) + np.arange(offsets[-1])
+        return SampleBlock(rows.t[kept], rows.v[kept], offsets)
+
+
+def joined(older: SampleBlock, newer: SampleBlock) -> SampleBlock:
+    """The same series, first the older samples of each, then the newer."""
+    if len(newer.t) == 0:
+        return older
+    if len(older.t) == 0:
+        return newer
+    old_counts, new_counts = np.diff(older.offsets), np.diff(newer.offsets)
+    offsets = np.concatenate(([0], np.cumsum(old_counts + new_counts)))
+    t = np.empty(offsets[-1], dtype=np.int64)
+    v = np.empty(offsets[-1], dtype=np.float64)
+    for block, shift in ((older, offsets[:-1]), (newer, offsets[:-1] + old_counts)):
+        at = np.arange(len(block.t)) + np.repeat(shift - block.offsets[:-1], np.diff(block.offsets))
+        t[at], v[at] = block.t, block.v
+    return SampleBlock(t, v, offsets)

@@ -1,0 +1,67 @@
+"""How long rows stay: TTLs of the tables, set from the settings at start."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trilens.model.errors import ConfigError
+from trilens.store import sql
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from trilens.store.engine import Engine
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    raw: timedelta
+    five_minutes: timedelta
+    one_hour: timedelta
+
+    def __post_init__(self) -> None:
+        if min(self.raw, self.five_minutes, self.one_hour).total_seconds() < 1:
+            raise ConfigError("a retention must be at least a second")
+
+
+def apply_retention(engine: Engine, retention: Retention) -> tuple[str, ...]:
+    """Set the TTLs that differ from what is wanted; returns the tables that were changed.
+
+    Whole parts expire, so raw samples go a day at a time and rollups a month at a time.
+    """
+    wanted = {
+        "samples": ("t", retention.raw),
+        "samples_5m": ("end_t", retention.five_minutes),
+        "samples_1h": ("end_t", retention.one_hour),
+    }
+    changed: list[str] = []
+    for table, (column, keep) in wanted.items():
+        ttl = (
+            f"toDateTime(fromUnixTimestamp64Milli({column}, 'UTC')) "
+            f"+ toIntervalSecond({int(keep.total_seconds())})"
+        )
+        if ttl in _definition(engine, table):
+            continue
+        log.info("keeping %s for %s", table, keep)
+        # Old parts only learn when they expire; nothing is rewritten.
+        engine.command(
+            f"ALTER TABLE {sql.identifier(table)} MODIFY TTL {ttl} SETTINGS materialize_ttl_after_modify = 0"
+        )
+        engine.command(
+            f"ALTER TABLE {sql.identifier(table)} MODIFY SETTING materialize_ttl_recalculate_only = 1"
+        )
+        engine.command(f"ALTER TABLE {sql.identifier(table)} MATERIALIZE TTL")
+        changed.append(table)
+    return tuple(changed)
+
+
+def _definition(engine: Engine, table: str) -> str:
+    found = engine.query_arrow(
+        "SELECT create_table_query AS ddl FROM system.tables "
+        f"WHERE database = currentDatabase() AND name = {sql.text(table)}"
+    )
+    return str(found["ddl"][0].as_py()) if found.num_rows else ""

@@ -1,0 +1,142 @@
+"""Positions of nodes and errors, formatting, and selectors given as parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
+from trilens.model.series import Matcher
+from trilens.promql import nodes
+from trilens.promql.parse import parse, prettify, selectors
+
+
+@pytest.mark.parametrize(
+    ("query", "at", "message"),
+    [
+        ("", 0, "no expression"),
+        ("foo{", 3, "unclosed left brace"),
+        ("sum(rate(foo[5m])", 3, "unclosed left parenthesis"),
+        ("rate(foo[5m", 8, "unclosed left bracket"),
+        ("foo)", 3, "unexpected right parenthesis"),
+        ('foo{a="b} + 1', 6, "unterminated quoted string"),
+        ("1 + unknown(foo)", 4, "unknown function"),
+        ("rate(foo[5m]) + rate(foo)", 16, "expected type matrix"),
+        ("sum(foo) + clamp(foo)", 11, "expected"),
+        ("foo +", 5, "unexpected end of input"),
+        ("foo bar", 4, "unexpected 'bar'"),
+        ("1 +* 2", 3, "unexpected '*'"),
+        ("sum by (a) foo", 11, "unexpected"),
+        ("foo offset bar", 11, "unexpected 'bar'"),
+        ("foo @ @", 6, "unexpected '@'"),
+        ("1 == 2", 2, "BOOL"),
+        ("foo and 1", 4, "set operator"),
+        ("{}", 0, "at least one non-empty matcher"),
+        ("foo{a=b}", 6, "expected string"),
+        ('foo{a=~"("}', 7, "regex"),
+        ("foo offset 5m offset 3m", 14, "multiple times"),
+        ('foo{a="x" or b="y"}', 10, "unexpected 'or'"),
+        ("foo ! bar", 4, ""),
+    ],
+)
+def test_an_error_points_at_its_cause(query: str, at: int, message: str) -> None:
+    with pytest.raises(PromQLSyntaxError) as caught:
+        parse(query)
+    assert caught.value.position == at
+    assert message in caught.value.message
+
+
+def test_line_and_column_are_in_the_message() -> None:
+    with pytest.raises(PromQLSyntaxError, match="2:7: parse error"):
+        parse("sum(\n  foo bar\n)")
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("rate(foo[5m] anchored)", "anchored"),
+        ("rate(foo[5m] smoothed)", "smoothed"),
+        ("rate(foo[5m + 1m])", "duration expression"),
+        ("foo offset (2 * 5m)", "duration expression"),
+        ("foo[step()]", "duration expression"),
+        ("info(foo)", "info()"),
+        ("foo >/ 1", "native histogram"),
+    ],
+)
+def test_newer_syntax_is_named(query: str, what: str) -> None:
+    with pytest.raises(PromQLUnsupported, match=what.replace("(", r"\(").replace(")", r"\)")):
+        parse(query)
+
+
+def _positions(expr: nodes.Expr) -> dict[str, int]:
+    """Where each kind of node begins; the last of a kind wins."""
+    found = {type(expr).__name__: expr.pos}
+    match expr:
+        case nodes.Paren() | nodes.Negate() | nodes.Subquery():
+            found |= _positions(expr.expr)
+        case nodes.Call():
+            for arg in expr.args:
+                found |= _positions(arg)
+        case nodes.Aggregate():
+            found |= (_positions(expr.param) if expr.param else {}) | _positions(expr.expr)
+        case nodes.Binary():
+            found |= _positions(expr.lhs) | _positions(expr.rhs)
+    return found
+
+
+def test_every_node_knows_where_it_began() -> None:
+    query = 'topk by (a) (3, -rate(foo{b="c, )"}[5m] offset -1m @ 7)) + on (a) group_left (d) fill (0) (bar)'
+    assert _positions(parse(query)) == {
+        "Binary": 0,
+        "Aggregate": 0,
+        "Number": query.index("3"),
+        "Negate": query.index("-rate"),
+        "Call": query.index("rate"),
+        "RangeSelector": query.index("foo"),
+        "Paren": query.index("(bar)"),
+        "Selector": query.index("bar"),
+    }
+
+
+def test_modifiers_are_read() -> None:
+    subquery = parse("(foo @ -1.5)[5m:30s] @ end() offset 2m")
+    assert isinstance(subquery, nodes.Subquery)
+    assert (subquery.range_ms, subquery.step_ms, subquery.offset_ms, subquery.at) == (
+        300_000,
+        30_000,
+        120_000,
+        "end",
+    )
+    inner = nodes.unwrap(subquery.expr)
+    assert isinstance(inner, nodes.Selector)
+    assert inner.at == -1500
+
+
+def test_a_metric_may_be_called_like_a_modifier() -> None:
+    expr = parse("other + fill(0) fill")
+    assert isinstance(expr, nodes.Binary)
+    assert expr.matching.fill_left == expr.matching.fill_right == 0
+    assert isinstance(expr.rhs, nodes.Selector)
+    assert (expr.rhs.name, expr.rhs.pos) == ("fill", 16)
+
+
+def test_an_escape_may_spell_a_byte_that_is_no_text() -> None:
+    expr = parse(r'"a\xffb\u00e9\n"')
+    assert isinstance(expr, nodes.String)
+    assert expr.value == "a\udcffbé\n"
+
+
+def test_prettify() -> None:
+    assert prettify('sum  by(a) (rate(foo{b="c"}[5m:]))') == 'sum by (a) (rate(foo{b="c"}[5m:]))'
+    with pytest.raises(PromQLSyntaxError):
+        prettify("sum(")
+
+
+def test_selectors() -> None:
+    assert selectors('up{job=~"a|b", x!="y"}') == (
+        Matcher("__name__", "=", "up"),
+        Matcher("job", "=~", "a|b"),
+        Matcher("x", "!=", "y"),
+    )
+    for text in ("sum(up)", "up[5m]", "up offset 5m", "up @ 3", "1"):
+        with pytest.raises(PromQLSyntaxError):
+            selectors(text)

@@ -1,0 +1,127 @@
+"""A real server on a free port, with samples in memory and everything else as in production."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from trilens.model.query import QueryGuard
+from trilens.model.series import Matcher, SelectRequest
+from trilens.promql.engine import Engine
+from trilens.promql.memory import MemorySource
+from trilens.serve.app import Embedded, Parts, build_app
+from trilens.serve.page import Overview
+from trilens.serve.probes import Probes, Readiness
+from trilens.serve.runner import QueryRunner
+from trilens.serve.self_metrics import SelfMetrics
+from trilens.serve.status import StatusApi
+from trilens.serve.targets import TargetsApi
+from trilens.serve.write import WriteApi
+from trilens.settings.load import load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trilens.model.labels import LabelFrame
+
+
+@dataclass
+class Description:
+    kind: str
+    help: str
+    unit: str = ""
+
+
+class MemoryCatalog:
+    """Label questions answered from a MemorySource by selecting everything."""
+
+    def __init__(self, source: MemorySource) -> None:
+        self._source = source
+        self.described: dict[str, list[Description]] = {}
+
+    def series_labels(self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int) -> LabelFrame:
+        selected = self._source.select(SelectRequest(matchers, start_ms - 1, end_ms), QueryGuard())
+        return selected.labels
+
+    def label_names(self, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int) -> list[str]:
+        frame = self.series_labels(matchers or (), start_ms, end_ms)
+        return [name for name in frame.names if frame.column(name).any()]
+
+    def label_values(
+        self, name: str, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int
+    ) -> list[str]:
+        frame = self.series_labels(matchers or (), start_ms, end_ms)
+        return sorted(set(frame.symbols.texts(c for c in frame.column(name).tolist() if c)))
+
+    def metadata(self, metric: str | None) -> Mapping[str, Sequence[Description]]:
+        return {name: d for name, d in self.described.items() if metric in (None, name)}
+
+
+@dataclass
+class Api:
+    """The parts of a server that a test may want to reach."""
+
+    source: MemorySource = field(default_factory=MemorySource)
+    overrides: dict[str, Any] = field(default_factory=dict)
+    reloads: list[str] = field(default_factory=list)
+    ready: bool = True
+
+    def __post_init__(self) -> None:
+        self.settings = load_settings(overrides=self.overrides, environ={})
+        self.runner = QueryRunner(self.settings.query)
+        self.metrics = SelfMetrics()
+        self.catalog = MemoryCatalog(self.source)
+        self.engines: Any = lambda lookback_ms: Engine(self.source, lookback_ms=lookback_ms)
+
+    def build(self) -> Any:
+        async def reload() -> None:
+            self.reloads.append("reload")
+
+        return build_app(
+            Parts(
+                settings=self.settings,
+                token=self.settings.server.read_token(),
+                source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog),
+                runner=self.runner,
+                metrics=self.metrics,
+                probes=Probes(
+                    lambda: Readiness(self.ready, {"store": {"damage": []}}),
+                    lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], []),
+                    reload,
+                    self.metrics,
+                ),
+                status=StatusApi(lambda: self.settings, self.catalog, self.runner),
+                targets=TargetsApi(None),
+                write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
+            )
+        )
+
+
+@contextmanager
+def running(app: Any) -> Iterator[str]:
+    """The app behind uvicorn, in a thread; yields the base URL."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False)
+    server = uvicorn.Server(config)
+    listener = config.bind_socket()
+    started = threading.Event()
+    startup = server.startup
+
+    async def noticed(sockets: Any = None) -> None:
+        await startup(sockets=sockets)
+        started.set()
+
+    server.startup = noticed  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()

@@ -1,0 +1,87 @@
+"""Health, own metrics, the page, and the log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from running import Api, running
+
+from trilens.serve.logs import JsonLines, TextLines
+
+
+def test_health_and_readiness() -> None:
+    api = Api()
+    with running(api.build()) as url, httpx.Client(base_url=url) as client:
+        assert client.get("/healthz").json() == {"healthy": True}
+        assert client.get("/readyz").json() == {"ready": True, "store": {"damage": []}}
+        assert client.get("/-/ready").status_code == 200
+        api.ready = False
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/readyz").json()["ready"] is False
+        assert client.get("/-/ready").status_code == 503
+        assert client.get("/-/healthy").status_code == 200
+
+
+def test_own_metrics_count_requests_by_route_not_by_path() -> None:
+    api = Api()
+    with running(api.build()) as url, httpx.Client(base_url=url) as client:
+        client.get("/api/v1/label/a/values")
+        client.get("/api/v1/label/b/values")
+        client.get("/api/v1/query?query=1%2B")
+        client.get("/nowhere/1")
+        client.get("/nowhere/2")
+        text = client.get("/metrics").text
+        openmetrics = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+        assert openmetrics.text.endswith("# EOF\n")
+    samples = {
+        (s.name, *(v for _, v in sorted(s.labels.items()))): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+    assert samples["trilens_http_requests_total", "200", "/api/v1/label/:name/values"] == 2
+    assert samples["trilens_http_requests_total", "400", "/api/v1/query"] == 1
+    assert samples["trilens_http_requests_total", "404", "other"] == 2
+    assert samples["trilens_http_request_duration_seconds_count", "/api/v1/query"] == 1
+    assert samples[("process_open_fds",)] > 0
+    names = {name[0] for name in samples}
+    assert all(name.startswith(("trilens_", "process_")) for name in names), names
+
+
+def test_the_page_escapes_what_it_shows() -> None:
+    with running(Api().build()) as url:
+        page = httpx.get(url + "/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<b>3</b><span>series</span>" in page.text
+    assert "&lt;b&gt;disk &amp; co&lt;/b&gt;" in page.text
+    assert "1 min" in page.text
+    assert "$" not in page.text
+    assert "<script" not in page.text
+
+
+@pytest.mark.parametrize("form", [TextLines, JsonLines])
+def test_log_lines(form: type[logging.Formatter]) -> None:
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(form())
+    log = logging.Logger("trilens.test")
+    log.addHandler(handler)
+    log.warning("cannot %s", "reach it", extra={"url": "http://x", "error": 'a "b" c'})
+    try:
+        1 / 0  # noqa: B018
+    except ZeroDivisionError:
+        log.exception("oh")
+    first, rest = out.getvalue().split("\n", 1)
+    if form is JsonLines:
+        line = json.loads(first)
+        assert line["level"] == "warning"
+        assert line["message"] == "cannot reach it"
+        assert (line["url"], line["error"]) == ("http://x", 'a "b" c')
+        assert "ZeroDivisionError" in json.loads(rest)["exception"]
+    else:
+        assert first.endswith(' WARNING cannot reach it url=http://x error="a \\"b\\" c"')
+        assert "ZeroDivisionError" in rest

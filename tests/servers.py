@@ -1,0 +1,90 @@
+"""Real servers that tests run beside Trilens, and data that nobody here wrote.
+
+What is missing is said in one line and skipped; with CI=true a missing server fails, so that a green run
+there means that everything was tried.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_START_S = 30.0
+
+
+def require_server(name: str) -> str:
+    """The path of an installed server (`prometheus`, `victoria-metrics`, ...), or skip."""
+    path = shutil.which(name)
+    if path is None:
+        _missing(f"{name} is not installed")
+    assert path is not None
+    return path
+
+
+def require_corpus(*parts: str) -> Path:
+    """A folder or file of the shared corpora, or skip."""
+    named = os.environ.get("TRILENS_CORPORA")
+    checkout = Path(__file__).resolve().parent.parent
+    root = Path(named) if named else checkout.parent / "shared" / "corpora"
+    path = root.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"no corpus {'/'.join(parts)}: set TRILENS_CORPORA to where the corpora lie")
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(command: list[str], ready_url: str, *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A server process that answers 200 at `ready_url`; ended when the block ends."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        _wait_until_ready(process, ready_url, log)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    # Another program gives no event to wait for, so ask again until it answers.
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen(url, timeout=1) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.05)
+    pytest.fail(f"{process.args!r} did not become ready:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)

@@ -1,0 +1,149 @@
+"""Where a setting comes from, who wins, and what a mistake sounds like."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from trilens.model.errors import ConfigError, UnknownSetting
+from trilens.settings.client import load_client_settings
+from trilens.settings.load import load_settings
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "trilens.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_command_line_beats_environment_beats_file_beats_default(tmp_path: Path) -> None:
+    file = write(tmp_path, "query: {timeout: 10s, max_series: 5, concurrency: 2}")
+    environ = {"TRILENS_QUERY_TIMEOUT": "20s", "TRILENS_QUERY_MAX_SERIES": "6"}
+    query = load_settings(file, {"query.timeout": "30s", "query.max_samples": None}, environ).query
+    assert query.timeout == timedelta(seconds=30)
+    assert query.max_series == 6
+    assert query.concurrency == 2
+    assert query.max_samples == 50_000_000
+
+
+def test_a_group_whose_name_has_an_underscore_is_read_from_the_environment() -> None:
+    settings = load_settings(environ={"TRILENS_REMOTE_WRITE_URL": "http://prometheus:9090/api/v1/write/"})
+    assert settings.remote_write.url == "http://prometheus:9090/api/v1/write"
+
+
+def test_lists_come_from_the_environment_with_commas() -> None:
+    settings = load_settings(environ={"TRILENS_SERVER_ALLOWED_HOSTS": "a.example, b.example"})
+    assert settings.server.allowed_hosts == ("a.example", "b.example")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "nearest"),
+    [
+        ("query: {max_sample: 1}", "query.max_sample", "query.max_samples"),
+        ("quary: {timeout: 1s}", "quary", "query"),
+        ("server: {retention: 30d}", "server.retention", "storage.retention"),
+        ("listen: ':9333'", "listen", "server.listen"),
+        ("zzz: 1", "zzz", None),
+    ],
+)
+def test_an_unknown_key_names_the_nearest_known_one(
+    tmp_path: Path, text: str, path: str, nearest: str | None
+) -> None:
+    with pytest.raises(UnknownSetting) as caught:
+        load_settings(write(tmp_path, text), environ={})
+    assert (caught.value.path, caught.value.nearest) == (path, nearest)
+    assert path in str(caught.value)
+
+
+def test_a_misspelt_variable_is_an_error_but_other_programs_names_are_not() -> None:
+    with pytest.raises(UnknownSetting) as caught:
+        load_settings(environ={"TRILENS_STORAGE_DATADIR": "x"})
+    assert caught.value.nearest == "TRILENS_STORAGE_DATA_DIR"
+    # The first is the client's, the others Kubernetes writes for a Service called trilens-server.
+    load_settings(
+        environ={
+            "TRILENS_SERVER": "http://x",
+            "TRILENS_SERVER_SERVICE_HOST": "10.0.0.1",
+            "TRILENS_SERVER_PORT": "tcp://10.0.0.1:9333",
+            "TRILENS_SERVER_PORT_9333_TCP_ADDR": "10.0.0.1",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("query: {timeout: 15}", "write 15s if 15 means seconds"),
+        ("query: {timeout: 1x}", "not a valid duration: '1x'"),
+        ("query: [1]", "query: "),
+        ("- 1", "expected settings by name"),
+        ("a: [", "not valid YAML"),
+        ("server: {listen: localhost}", "is not HOST:PORT"),
+        ("server: {listen: '::1:80'}", "IPv6 address in brackets"),
+        ("source: {url: 'ftp://x'}", "is not an http:// or https:// URL"),
+        ("source: {url: 'http://x', username: u, bearer_token: t}", "not both"),
+        ("source: {cert_file: a.pem}", "go together"),
+        ("scrape: {config_file: p.yml, scrape_configs: [{job_name: a}]}", "not both"),
+        ("{source: {url: 'http://x'}, scrape: {scrape_configs: [{job_name: a}]}}", "never be seen"),
+    ],
+)
+def test_a_bad_value_is_explained(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(write(tmp_path, text), environ={})
+    assert message in str(caught.value)
+
+
+def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
+    file = write(tmp_path, "server: {token_file: secret}\nstorage: {data_dir: /srv/data}\nscrape:\n")
+    (tmp_path / "secret").write_text("s3cret\n", encoding="utf-8")
+    settings = load_settings(file, environ={})
+    assert settings.server.read_token() == "s3cret"
+    assert settings.storage.data_dir == Path("/srv/data")
+
+
+def test_secrets_do_not_show_when_settings_are_written_out() -> None:
+    environ = {"TRILENS_SERVER_TOKEN": "s3cret", "TRILENS_SOURCE_PASSWORD": "s3cret"}
+    settings = load_settings(environ=environ)
+    assert "s3cret" not in repr(settings) + settings.model_dump_json()
+    assert settings.server.read_token() == "s3cret"
+
+
+def test_an_endpoint_signs_in_as_it_was_told(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t1\n", encoding="utf-8")
+    file = write(
+        tmp_path, "source: {url: 'http://x', bearer_token_file: token, tenant: blue, headers: {X-A: b}}"
+    )
+    source = load_settings(file, environ={}).source
+    assert source.request_headers() == {"X-A": "b", "Authorization": "Bearer t1", "X-Scope-OrgID": "blue"}
+    (tmp_path / "token").write_text("t2\n", encoding="utf-8")
+    assert source.request_headers()["Authorization"] == "Bearer t2"
+    environ = {"TRILENS_SOURCE_USERNAME": "u", "TRILENS_SOURCE_PASSWORD": "p"}
+    assert load_settings(environ=environ).source.request_headers() == {"Authorization": "Basic dTpw"}
+
+
+@pytest.mark.parametrize(
+    ("listen", "address", "loopback"),
+    [
+        ("127.0.0.1:9333", ("127.0.0.1", 9333), True),
+        ("[::1]:1", ("::1", 1), True),
+        ("localhost:0", ("localhost", 0), True),
+        (":9333", ("0.0.0.0", 9333), False),
+        ("0.0.0.0:9333", ("0.0.0.0", 9333), False),
+        ("gpu-1:9333", ("gpu-1", 9333), False),
+    ],
+)
+def test_which_addresses_are_loopback(listen: str, address: tuple[str, int], loopback: bool) -> None:
+    server = load_settings(overrides={"server.listen": listen}, environ={}).server
+    assert (server.address, server.on_loopback) == (address, loopback)
+
+
+def test_client_settings() -> None:
+    assert load_client_settings(environ={}).server == "http://127.0.0.1:9333"
+    environ = {"TRILENS_SERVER": "https://t.example/", "TRILENS_TOKEN": "x"}
+    assert load_client_settings(environ=environ).server == "https://t.example"
+    assert load_client_settings("http://other", environ).server == "http://other"
+    assert load_client_settings(environ=environ).token == "x"
+    with pytest.raises(ConfigError):
+        load_client_settings("localhost:9333", {})

@@ -1,0 +1,103 @@
+"""ClickHouse's HTTP interface over chDB, as far as the real clickhouse-connect client needs it.
+
+    python http_front.py DIRECTORY
+
+prints the port it listens on (loopback only) and serves until its standard input closes. With it the code
+path for a ClickHouse server is tested without one. It runs in a process of its own: a process holds one
+chDB directory.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import chdb
+
+# Understood by the real server's HTTP layer; everything else in a URL is a setting of the query.
+TRANSPORT = {
+    "query", "database", "query_id", "session_id", "compress", "decompress", "default_format", "user",
+    "password", "wait_end_of_query", "client_protocol_version", "enable_http_compression", "role",
+    "send_progress_in_http_headers", "http_headers_progress_interval_ms", "quota_key", "buffer_size",
+}  # fmt: skip
+INSERT = re.compile(r"\s*(INSERT\s+INTO\s.+?)\s+FORMAT\s+(\w+)\s*", re.IGNORECASE | re.DOTALL)
+
+
+class Front(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    directory = ""
+
+    def do_GET(self) -> None:
+        self._answer(b"")
+
+    def do_POST(self) -> None:
+        self._answer(self._body())
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _answer(self, body: bytes) -> None:
+        if self.path == "/ping":
+            return self._send(200, b"Ok.\n")
+        params = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        try:
+            return self._send(200, self._run(params, body))
+        except Exception as e:
+            code = re.search(r"Code: (\d+)", str(e))
+            extra = {"X-ClickHouse-Exception-Code": code.group(1)} if code else {}
+            return self._send(500, str(e).encode(), extra)
+
+    def _run(self, params: dict[str, str], body: bytes) -> bytes:
+        settings = {k: v for k, v in params.items() if k not in TRANSPORT}
+        with chdb.connect(f"{self.directory}?{urlencode(settings)}") as connection:
+            if database := params.get("database"):
+                connection.query(f"USE `{database}`")
+            if insert := INSERT.fullmatch(params.get("query", "")):
+                with connection.send_insert(insert.group(1), format=insert.group(2)) as inserter:
+                    inserter.append(body)
+                    inserter.finish()
+                return b""
+            statement = "\n".join(part for part in (params.get("query", ""), body.decode()) if part)
+            return connection.query(statement, params.get("default_format", "TabSeparated")).bytes() or b""
+
+    def _send(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {
+            "Content-Length": str(len(body)),
+            "X-ClickHouse-Timezone": "UTC",
+            "X-ClickHouse-Summary": "{}",
+            **(extra or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def main() -> None:
+    Front.directory = sys.argv[1]
+    keep_open = chdb.connect(Front.directory)  # the engine lives as long as one connection does
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Front)
+    server.daemon_threads = True
+    print(server.server_port, flush=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
+    server.shutdown()
+    keep_open.close()
+
+
+if __name__ == "__main__":
+    main()

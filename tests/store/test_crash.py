@@ -1,0 +1,114 @@
+"""kill -9 at random moments, a full disk, and a second process: nothing acknowledged is ever lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trilens.model.errors import DataDirInUse
+from trilens.store.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHILD = Path(__file__).with_name("crash_child.py")
+ROUNDS = 15
+
+
+def start(*args: object) -> subprocess.Popen[str]:
+    command = [sys.executable, str(CHILD), *map(str, args)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def hear(child: subprocess.Popen[str]) -> Any:
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    assert line, "the child ended without a word"
+    return json.loads(line)
+
+
+def ask(*args: object) -> Any:
+    child = start(*args)
+    out, _ = child.communicate(timeout=120)
+    return json.loads(out.splitlines()[-1])
+
+
+def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
+    rng = random.Random(20)
+    rows, acknowledged = 2_000, -1
+    for _ in range(ROUNDS):
+        with start("write", tmp_path, rows) as child:
+            first = hear(child)
+            assert first > acknowledged, "an acknowledged batch was written again: it had been lost"
+            acknowledged = first
+            timer = threading.Timer(rng.uniform(0.0, 0.4), child.kill)
+            timer.start()
+            assert child.stdout is not None
+            for line in child.stdout:
+                if line.endswith("\n"):
+                    acknowledged = int(line)
+            timer.join()
+    found = ask("count", tmp_path)
+    batches = {int(k): n for k, n in found["batches"].items()}
+    assert [k for k in range(acknowledged + 1) if batches.get(k) != rows] == []
+    assert all(n == rows for n in batches.values()), "a batch of one day is there whole or not at all"
+    assert found["series"] >= 5 * (acknowledged + 1)
+    assert found["damage"] == []
+
+
+def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> None:
+    with start("hold", tmp_path) as holder:
+        assert hear(holder) == "open"
+        refused = ask("count", tmp_path)
+        assert refused["error"] == "DataDirInUse"
+        assert f"process {holder.pid} on {socket.gethostname()}, since 20" in refused["message"]
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with Engine.open(tmp_path):  # the lock of a dead process holds nobody up
+        pass
+
+
+def test_this_process_may_open_a_directory_once(tmp_path: Path) -> None:
+    with Engine.open(tmp_path), pytest.raises(DataDirInUse, match=f"process {os.getpid()} on"):
+        Engine.open(tmp_path)
+    with Engine.open(tmp_path):
+        pass
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 48 MiB."""
+    directory = tmp_path / "small"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(directory)]
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    yield directory
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path) -> None:
+    with start("fill", small_disk / "data") as child:
+        full = hear(child)
+        assert full["acknowledged"] > 3
+        assert full["readable"] >= full["acknowledged"], "reads go on"
+        assert (full["refused"], full["state"]) == (True, "read-only")
+        assert "no space left" in full["error"]
+        subprocess.run(["mount", "-o", "remount,size=256m", str(small_disk)], check=True)
+        assert child.stdin is not None
+        child.stdin.write("go on\n")
+        child.stdin.flush()
+        after = hear(child)
+        assert after["recovered"]
+        assert after["batches"] == full["acknowledged"] + 1, "the batch that met the full disk is there too"
