@@ -67,9 +67,7 @@ RANGE = (
     Query("smoothed by node, 6 h", f"avg by (Hostname) (avg_over_time({UTIL}[10m]))", 6 * HOUR, 300),
     Query("top nodes, 6 h", f"topk(5, avg by (Hostname) ({POWER}))", 6 * HOUR, 60),
     Query("every GPU, 1 h", f"{UTIL}", HOUR, 60),
-    Query(
-        "tensor per watt, 3 h", f"avg by (namespace) ({TENSOR} / on (UUID) ({POWER} + 1))", 3 * HOUR, 60
-    ),
+    Query("tensor per watt, 3 h", f"avg by (namespace) ({TENSOR} / on (UUID) ({POWER} + 1))", 3 * HOUR, 60),
 )
 
 DAY = (

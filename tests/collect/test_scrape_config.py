@@ -130,17 +130,14 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 
 
 def test_what_is_switched_off_needs_no_support() -> None:
-    load(
-        "scrape_configs: [{job_name: a, convert_classic_histograms_to_nhcb: false, kubernetes_sd_configs: []}]"
-    )
+    off = "convert_classic_histograms_to_nhcb: false, kubernetes_sd_configs: []"
+    load(f"scrape_configs: [{{job_name: a, {off}}}]")
 
 
 def test_two_jobs_cannot_share_a_name(tmp_path: Path) -> None:
     (tmp_path / "more.yml").write_text("scrape_configs: [{job_name: b}, {job_name: a}]")
     text = "{scrape_configs: [{job_name: a}], scrape_config_files: [more.yml]}"
-    with pytest.raises(
-        ConfigError, match=r"more\.yml: scrape_configs\[1\]\.job_name: there is another job 'a'"
-    ):
+    with pytest.raises(ConfigError, match=r"more\.yml: scrape_configs\[1\]\.job_name: .* another job 'a'"):
         load(text, tmp_path)
     (tmp_path / "more.yml").write_text("scrape_configs: [{job_name: b}]")
     assert [config.job_name for config in load(text, tmp_path)] == ["a", "b"]

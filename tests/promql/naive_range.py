@@ -1,7 +1,8 @@
-"""A second opinion on range functions: one series, one step, one sample at a time, straight from the definition."""
+"""A second opinion on range functions: one series, one step, one sample at a time."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,12 @@ def _largest(values: list[float]) -> float:
 
 
 def _changes(values: list[float]) -> float:
-    pairs = zip(values, values[1:], strict=False)
+    pairs = itertools.pairwise(values)
     return float(sum(1 for a, b in pairs if a != b and not (math.isnan(a) and math.isnan(b))))
 
 
 def _resets(values: list[float]) -> float:
-    return float(sum(1 for a, b in zip(values, values[1:], strict=False) if b < a))
+    return float(sum(1 for a, b in itertools.pairwise(values) if b < a))
 
 
 def _variance(values: list[float]) -> float:
@@ -95,7 +96,7 @@ def extrapolated(
     (first_t, first), (last_t, last) = samples[0], samples[-1]
     change = last - first
     if counter:
-        for (_, a), (_, b) in zip(samples, samples[1:], strict=False):
+        for (_, a), (_, b) in itertools.pairwise(samples):
             if b < a:
                 change += a
     sampled = (last_t - first_t) / 1000

@@ -198,8 +198,6 @@ def test_kinds_of_results(source: MemorySource) -> None:
     [
         ("m + on (job) m", "many-to-many matching not allowed"),
         ("m + on (job) n", "many-to-one matching must be explicit"),
-        ("n == on (job) group_right (m > 1000)", ""),
-        ("rate({__name__=~'m|n', job='b', i=~'|1'}[5m])", ""),
         ("label_replace(m, 'i', '', 'i', '.*')", "same labelset"),
         ("label_replace(m, 'i', '', 'i', '(')", "invalid regular expression"),
         ("double_exponential_smoothing(m[5m], 2, 0.5)", "invalid smoothing factor"),
@@ -207,9 +205,6 @@ def test_kinds_of_results(source: MemorySource) -> None:
     ],
 )
 def test_errors_of_evaluation(source: MemorySource, query: str, message: str) -> None:
-    if not message:
-        instant(source, query)
-        return
     with pytest.raises(PromQLEvalError, match=message):
         instant(source, query)
 
@@ -219,9 +214,10 @@ def test_a_comparison_that_keeps_nothing_may_still_be_ambiguous(source: MemorySo
         instant(source, "m > on (job) (n + 1e9)")
 
 
-def test_unsupported_functions_say_so(source: MemorySource) -> None:
-    with pytest.raises(PromQLUnsupported, match="start_timestamp"):
-        instant(source, "start_timestamp(m)")
+@pytest.mark.parametrize("function", ["info", "start_timestamp"])
+def test_unsupported_functions_say_so(source: MemorySource, function: str) -> None:
+    with pytest.raises(PromQLUnsupported, match=rf"{function}\(\)"):
+        instant(source, f"{function}(m)")
 
 
 def test_warnings_travel_with_the_answer(source: MemorySource) -> None:
@@ -373,6 +369,7 @@ def test_what_at_fixes_is_evaluated_once() -> None:
 
 
 def test_label_values_made_by_a_query_stay_with_it(source: MemorySource) -> None:
+    instant(source, "n")
     before = len(source.symbols)
     result = instant(source, "label_replace(n, 'new', 'never-seen-$1', 'job', '(.*)')")
     assert {labels["new"] for labels, _ in written(result)} == {"never-seen-a", "never-seen-b"}

@@ -58,7 +58,7 @@ def test_line_and_column_are_in_the_message() -> None:
         ("rate(foo[5m + 1m])", "duration expression"),
         ("foo offset (2 * 5m)", "duration expression"),
         ("foo[step()]", "duration expression"),
-        ("info(foo)", "info()"),
+        ('info(foo, {a=~".*"})', "info()"),
         ("foo >/ 1", "native histogram"),
     ],
 )

@@ -78,7 +78,7 @@ def test_functions_of_the_values(
     if function.startswith("std"):  # a distance from a mean of 1e100 has no digits left to compare
         all_series = [[(t, v) for t, v in s if v is STALE or abs(v) < 1e99] for s in all_series]
     if function in ("sum_over_time", "avg_over_time"):
-        all_series = [[(t, v) for t, v in s if v is STALE or not abs(v) == 1e100] for s in all_series]
+        all_series = [[(t, v) for t, v in s if v is STALE or abs(v) != 1e100] for s in all_series]
     engine, plain = load(all_series)
     got = answers(engine, f"{function}(m_total[{range_ms}ms])", 0, 30_000, step_ms)
     want = {}
@@ -188,7 +188,7 @@ def test_a_subquery_is_the_same_as_its_steps_taken_as_samples(
 
 
 def test_long_windows_take_the_doubling_path_to_the_same_answer() -> None:
-    """Overlapping windows of hundreds of samples are summed by blocks; they must not differ from plain sums."""
+    """Overlapping windows of many samples are reduced by blocks, to the same answer as one by one."""
     rng = np.random.default_rng(7)
     values = rng.normal(size=2000)
     source = MemorySource()

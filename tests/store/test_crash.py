@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,14 @@ CHILD = Path(__file__).with_name("crash_child.py")
 ROUNDS = 15
 
 
-def start(*args: object) -> subprocess.Popen[str]:
+@contextmanager
+def started(*args: object) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(CHILD), *map(str, args)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 def hear(child: subprocess.Popen[str]) -> Any:
@@ -39,8 +45,8 @@ def hear(child: subprocess.Popen[str]) -> Any:
 
 
 def ask(*args: object) -> Any:
-    child = start(*args)
-    out, _ = child.communicate(timeout=120)
+    with started(*args) as child:
+        out, _ = child.communicate(timeout=120)
     return json.loads(out.splitlines()[-1])
 
 
@@ -48,7 +54,7 @@ def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
     rng = random.Random(20)
     rows, acknowledged = 2_000, -1
     for _ in range(ROUNDS):
-        with start("write", tmp_path, rows) as child:
+        with started("write", tmp_path, rows) as child:
             first = hear(child)
             assert first > acknowledged, "an acknowledged batch was written again: it had been lost"
             acknowledged = first
@@ -68,7 +74,7 @@ def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
 
 
 def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> None:
-    with start("hold", tmp_path) as holder:
+    with started("hold", tmp_path) as holder:
         assert hear(holder) == "open"
         refused = ask("count", tmp_path)
         assert refused["error"] == "DataDirInUse"
@@ -99,7 +105,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path) -> None:
-    with start("fill", small_disk / "data") as child:
+    with started("fill", small_disk / "data") as child:
         full = hear(child)
         assert full["acknowledged"] > 3
         assert full["readable"] >= full["acknowledged"], "reads go on"

@@ -26,6 +26,21 @@ def read(window: RecentWindow, ref: int, start: int, end: int) -> list[tuple[int
     return None if block is None else list(zip(block.t.tolist(), block.v.tolist(), strict=True))
 
 
+def test_history_longer_than_a_ring_is_cut_at_its_old_end() -> None:
+    window = RecentWindow(10 * DEPTH * _CHUNK_BYTES)
+    refs = np.arange(3, dtype=np.int32)
+    window.cut(refs, BIG)
+    lengths = (10, 2 * DEPTH * CHUNK, 40)
+    rows = [(ref, BIG - k, float(k)) for ref, n in enumerate(lengths) for k in range(n)]
+    window.prepend(*grouped(rows), above=np.full(3, BIG), floor=np.full(3, BIG - 3 * DEPTH * CHUNK))
+    floors = window.floors(refs).tolist()
+    assert floors[0] == floors[2] == BIG - 3 * DEPTH * CHUNK
+    assert BIG - DEPTH * CHUNK < floors[1] < BIG - DEPTH * CHUNK // 2
+    for ref, n in enumerate(lengths):
+        kept = [(BIG - k, float(k)) for k in range(n) if BIG - k > floors[ref]]
+        assert read(window, ref, floors[ref], BIG) == kept[::-1]
+
+
 steps = st.lists(
     st.lists(
         st.tuples(st.integers(0, 5), st.integers(1, 400), st.integers(1, 90_000)), min_size=1, max_size=4

@@ -104,7 +104,9 @@ class ScrapeLoop:
         wait_ms = self.target.wait_ms(self._timing.seed, now_ms)
         tick, aligned_ms = clock() + wait_ms / 1000, now_ms + wait_ms
         while not await self._stopped_before(tick):
-            aligned_ms, t_ms = self._aligned(aligned_ms, _now_ms())
+            aligned_ms, t_ms = align(
+                aligned_ms, _now_ms(), self.target.interval_ms, self._timing.tolerance_s * 1000
+            )
             await self._scrape(t_ms)
             tick += self.target.interval_s
             missed = max(0, int((clock() - tick) // self.target.interval_s))
@@ -112,16 +114,6 @@ class ScrapeLoop:
             tick += missed * self.target.interval_s
         if self._mark_stale:
             await self._end(tick)
-
-    def _aligned(self, aligned_ms: int, now_ms: int) -> tuple[int, int]:
-        """(the tick nearest to now, the time that the scrape's samples carry).
-
-        Samples that lie exactly one interval apart compress far better than those that jitter.
-        """
-        interval_ms = self.target.interval_ms
-        aligned_ms += max(0, round((now_ms - aligned_ms) / interval_ms)) * interval_ms
-        tolerance_ms = min(self._timing.tolerance_s * 1000, interval_ms / 100)
-        return aligned_ms, aligned_ms if abs(now_ms - aligned_ms) <= tolerance_ms else now_ms
 
     async def _stopped_before(self, tick: float) -> bool:
         try:
@@ -195,6 +187,17 @@ class ScrapeLoop:
         await asyncio.sleep(self.target.interval_s * 1.1)
         gone = np.setdiff1d(self.living().all(), self._still_alive())
         self._append(self._appender.stale(gone, t_ms))
+
+
+def align(aligned_ms: int, now_ms: int, interval_ms: int, tolerance_ms: float) -> tuple[int, int]:
+    """(the tick nearest to now, the time that the scrape's samples carry), from an earlier tick.
+
+    Samples that lie exactly one interval apart compress far better than those that jitter. A scrape that is
+    further than the tolerance from its tick keeps its own time.
+    """
+    aligned_ms += max(0, round((now_ms - aligned_ms) / interval_ms)) * interval_ms
+    near = abs(now_ms - aligned_ms) <= min(tolerance_ms, interval_ms / 100)
+    return aligned_ms, aligned_ms if near else now_ms
 
 
 def _now_ms() -> int:

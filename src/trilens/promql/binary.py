@@ -116,7 +116,10 @@ def vectors(op: str, lhs: Vector, rhs: Vector, matching: Matching, *, return_boo
     keys = _keys(many.labels, one.labels, matching)
     one_is_unique = _unique(keys.one, keys.groups)
     if not one_is_unique:
-        _refuse_duplicates(one, keys.one, matching)
+        # At a step with nothing to pair, nothing is ambiguous either.
+        filled = matching.fill_left is not None or matching.fill_right is not None
+        paired = np.ones(one.steps, dtype=bool) if filled else many.mask.any(axis=0)
+        _refuse_duplicates(one, keys.one, paired, matching)
     pairs = _pairs(keys)
     parts = [_combine(op, many.take(pairs.many), one.take(pairs.one), matching, return_bool)]
     if not matching.grouped and one_is_unique and _unique(keys.many, keys.groups):
@@ -206,11 +209,11 @@ def _stand_in(other: Vector, missing: Bools, matching: Matching, value: float) -
     return Vector(labels, np.full(other.values.shape, value), missing, np.zeros(len(other), dtype=bool))
 
 
-def _refuse_duplicates(one: Vector, keys: NDArray[np.intp], matching: Matching) -> None:
+def _refuse_duplicates(one: Vector, keys: NDArray[np.intp], paired: Any, matching: Matching) -> None:
     """Two series of the "one" side in the same match group at the same step."""
     order = np.argsort(keys, kind="stable")
     found, starts = np.unique(keys[order], return_index=True)
-    counts = np.add.reduceat(one.mask[order], starts, axis=0, dtype=np.int32)
+    counts = np.add.reduceat(one.mask[order] & paired, starts, axis=0, dtype=np.int32)
     if counts.max(initial=0) <= 1:
         return
     group, step = (int(x[0]) for x in np.nonzero(counts > 1))

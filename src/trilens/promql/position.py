@@ -70,8 +70,8 @@ def _operand(tokens: list[Token], start: int) -> list[Token]:
 
 def _computed(tokens: list[Token]) -> bool:
     """Whether a duration is more than a number with a sign."""
-    number = tokens[1:] if tokens and tokens[0].text == "-" else tokens
-    return any(t.kind == "word" or t.text in ("(", ")", "*", "/", "%", "^", "+", "-") for t in number)
+    rest = tokens[1:] if tokens and tokens[0].text == "-" else tokens
+    return any(t.text in ("(", ")", "*", "/", "%", "^", "+", "-") for t in rest)
 
 
 def locate(query: str, complaint: str, parses: Callable[[str], str | None]) -> Fault:
@@ -163,7 +163,10 @@ def _first_misplaced(tokens: list[Token]) -> Token | None:
             i = _skip_matching(tokens, i + 1) - 1
             want_operand = True
         elif word in ("offset", "@"):
-            i = _skip_time(tokens, i + 1) - 1
+            after = _skip_time(tokens, i + 1)
+            if after == i + 1:
+                return tokens[after] if after < len(tokens) else _end(tokens)
+            i = after - 1
         elif word in ("by", "without"):
             i = closing(tokens, i + 1) or i
             want_operand = i + 1 < len(tokens) and tokens[i + 1].text == "("
@@ -174,7 +177,11 @@ def _first_misplaced(tokens: list[Token]) -> Token | None:
         elif word != ")":
             return token
         i += 1
-    return Token("end", "", tokens[-1].end) if want_operand else None
+    return _end(tokens) if want_operand else None
+
+
+def _end(tokens: list[Token]) -> Token:
+    return Token("end", "", tokens[-1].end)
 
 
 def _skip_matching(tokens: list[Token], i: int) -> int:

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from trilens.model.series import Floats
     from trilens.promql.vector import Bools
 
+# 64 bits of mantissa where the processor has them: a sum comes out rounded once, as a compensated one does.
+_WIDE: Final = np.longdouble if np.finfo(np.longdouble).nmant == 63 else np.float64
 _CANCELLED: Final = 1e-3  # a sum below this share of its terms' size may have lost digits that count
 
 
-def reduce_windows(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any]) -> Floats:
+def reduce_windows(op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any]) -> NDArray[Any]:
     """`op` over v[lo:hi] for every window; NaN where the window is empty. `op` must be associative."""
     shape = lo.shape
     lo, hi = lo.reshape(-1), hi.reshape(-1)
@@ -39,7 +41,7 @@ def reduce_windows(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any]) 
     return result.reshape(shape)
 
 
-def _reduce_each(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any]) -> Floats:
+def _reduce_each(op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any]) -> NDArray[Any]:
     bounds = np.empty(2 * len(lo), dtype=np.intp)
     bounds[0::2] = lo
     bounds[1::2] = hi
@@ -47,11 +49,13 @@ def _reduce_each(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any]) ->
     return np.where(hi > lo, reduced, np.nan)
 
 
-def _reduce_doubling(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any], levels: int) -> Floats:
+def _reduce_doubling(
+    op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], levels: int
+) -> NDArray[Any]:
     """Each window is a run of blocks of 1, 2, 4, ... samples, and blocks are made of two halves."""
     length = hi - lo
     at = lo.copy()
-    result = np.full(len(lo), np.nan)
+    result = np.full(len(lo), np.nan, dtype=v.dtype)
     started = np.zeros(len(lo), dtype=bool)
     block = v
     for level in range(levels):
@@ -68,7 +72,7 @@ def _reduce_doubling(op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any]
 
 def sum_windows(v: Floats, lo: NDArray[Any], hi: NDArray[Any]) -> Floats:
     with np.errstate(invalid="ignore", over="ignore"):
-        total = reduce_windows(np.add, v, lo, hi)
+        total = reduce_windows(np.add, v.astype(_WIDE), lo, hi).astype(np.float64)
         if v.size and not (np.min(v) >= 0 or np.max(v) <= 0):
             size = reduce_windows(np.add, np.abs(v), lo, hi)
             doubtful = np.abs(total) < size * _CANCELLED
@@ -125,7 +129,7 @@ def sum_rows(values: Floats, present: Bools | None, starts: NDArray[Any]) -> Flo
     """The sum of the rows of each group at every step; a group's rows lie together, from `starts` on."""
     with np.errstate(invalid="ignore", over="ignore"):
         v = values if present is None else np.where(present, values, 0.0)
-        total: Floats = np.add.reduceat(v, starts, axis=0)
+        total: Floats = v.sum(axis=0)[None, :] if len(starts) == 1 else np.add.reduceat(v, starts, axis=0)
         if v.size and not (np.min(v) >= 0 or np.max(v) <= 0):
             size = np.add.reduceat(np.abs(v), starts, axis=0)
             doubtful = (np.abs(total) < size * _CANCELLED).any(axis=1)

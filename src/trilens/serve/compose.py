@@ -57,10 +57,10 @@ class System:
         self.store = open_store(settings.storage) if self.upstream is None else None
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._push = SelfPush(settings.remote_write, self.metrics) if settings.remote_write.url else None
-        state = SystemState(self.store, self.scrapes, self.runner, settings.source.url)
+        receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
+        state = SystemState(self.runner, self.store, self.scrapes, receiver, settings.source.url)
         self.metrics.watch(state.metrics)
         self._status = StatusApi(lambda: self.settings, self.store, self.runner)
-        receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
         self.app = build_app(
             Parts(
                 settings=settings,

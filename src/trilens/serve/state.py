@@ -18,32 +18,33 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.collect.manager import ScrapeManager
+    from trilens.collect.remote_write import RemoteWriteReceiver
     from trilens.serve.runner import QueryRunner
     from trilens.store.store import Store, StoreStats
 
-_STATS_AGE_S = 5.0
+_STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slowly
 
 
 class SystemState:
+    """`store`, `scrapes` and `receiver` are None where another server holds the samples."""
+
     def __init__(
-        self, store: Store | None, scrapes: ScrapeManager | None, runner: QueryRunner, source_url: str | None
+        self,
+        runner: QueryRunner,
+        store: Store | None,
+        scrapes: ScrapeManager | None,
+        receiver: RemoteWriteReceiver | None,
+        source_url: str | None,
     ) -> None:
+        self._runner = runner
         self._store = store
         self._scrapes = scrapes
-        self._runner = runner
+        self._receiver = receiver
         self._source_url = source_url
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._known_stats: StoreStats | None = None
         self._known_at = 0.0
-
-    def _stats(self, store: Store) -> StoreStats:
-        """Sizes on disk cost a read from the engine and change slowly: asked for every few seconds at most."""
-        now = time.monotonic()
-        with self._lock:
-            if self._known_stats is None or now - self._known_at > _STATS_AGE_S:
-                self._known_stats, self._known_at = store.stats(), now
-            return self._known_stats
 
     def readiness(self) -> Readiness:
         details: dict[str, object] = {}
@@ -51,19 +52,14 @@ class SystemState:
         if self._store is not None:
             health = self._store.health()
             ready = health.ready
-            details["store"] = {
-                "ready": health.ready,
-                "read_only_reason": health.read_only_reason,
-                "damage": list(health.damage),
-            }
+            details["store"] = asdict(health)
         if self._source_url is not None:
             details["source"] = {"url": self._source_url}
         if self._scrapes is not None:
-            details["scrape"] = self._target_counts()
+            details["scrape"] = self._target_counts(self._scrapes)
         return Readiness(ready, details)
 
     def overview(self) -> Overview:
-        targets = self._scrapes.targets() if self._scrapes is not None else []
         facts: list[tuple[str, str]] = []
         notices: list[str] = []
         if self._store is not None:
@@ -74,47 +70,64 @@ class SystemState:
                 notices.append(f"Writes are refused: {health.read_only_reason}")
             notices += [f"Damage found at start: {damage}" for damage in health.damage]
         if self._scrapes is not None:
-            counts = self._target_counts()
+            counts = self._target_counts(self._scrapes)
             facts += [("targets up", str(counts["up"])), ("targets down", str(counts["down"]))]
         facts.append(("queries running", str(self._runner.running)))
         source = f"Queries are answered by {self._source_url}." if self._source_url else ""
+        targets = self._scrapes.targets() if self._scrapes is not None else []
         return Overview(time.monotonic() - self._began, source, notices, facts, targets)
 
     def metrics(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily(
-            "trilens_queries_running", "Queries that wait or run.", value=self._runner.running
-        )
+        yield _gauge("trilens_queries_running", "Queries that wait or run.", self._runner.running)
         if self._scrapes is not None:
-            targets = GaugeMetricFamily(
-                "trilens_scrape_targets", "Scrape targets by health.", labels=["health"]
-            )
-            for health, count in self._target_counts().items():
-                targets.add_metric([health], count)
-            yield targets
-            for name, value in asdict(self._scrapes.stats()).items():
-                help_text = f"Scraping since start: {name.replace('_', ' ')}."
-                yield CounterMetricFamily(f"trilens_scrape_{name}", help_text, value=value)
+            yield from self._scrape_metrics(self._scrapes)
+        if self._receiver is not None:
+            for name, value in asdict(self._receiver.stats).items():
+                yield _counter(f"trilens_remote_write_{name}", f"Remote write: {_words(name)}.", value)
         if self._store is not None:
             yield from self._store_metrics(self._store)
 
+    def _scrape_metrics(self, scrapes: ScrapeManager) -> Iterator[Metric]:
+        targets = GaugeMetricFamily("trilens_scrape_targets", "Scrape targets by health.", labels=["health"])
+        for health, count in self._target_counts(scrapes).items():
+            targets.add_metric([health], count)
+        yield targets
+        for name, value in asdict(scrapes.stats()).items():
+            yield _counter(f"trilens_scrape_{name}", f"Scraping: {_words(name)}.", value)
+
     def _store_metrics(self, store: Store) -> Iterator[Metric]:
         stats, health = self._stats(store), store.health()
-        yield GaugeMetricFamily(
-            "trilens_store_read_only",
-            "1 while writes are refused.",
-            value=float(bool(health.read_only_reason)),
-        )
-        yield GaugeMetricFamily(
-            "trilens_store_damage", "Damaged parts found at start.", value=len(health.damage)
-        )
-        for name, value in asdict(stats).items():
-            if isinstance(value, int | float):
-                yield GaugeMetricFamily(
-                    f"trilens_store_{name}", f"Store: {name.replace('_', ' ')}.", value=value
-                )
+        read_only = float(health.read_only_reason is not None)
+        yield _gauge("trilens_store_read_only", "1 while writes are refused.", read_only)
+        yield _gauge("trilens_store_damaged_parts", "Parts found damaged at start.", len(health.damage))
+        yield _gauge("trilens_store_series", "Series known.", stats.series)
+        yield _gauge("trilens_store_samples", "Raw samples on disk.", stats.samples)
+        yield _gauge("trilens_store_disk_bytes", "Size on disk.", stats.disk_bytes)
+        yield _gauge("trilens_store_pending_samples", "Samples not on disk yet.", stats.pending_samples)
+        yield _gauge("trilens_store_recent_bytes", "Memory of the recent window.", stats.recent_bytes)
+        yield _counter("trilens_store_written_samples", "Samples written to disk.", stats.written_samples)
 
-    def _target_counts(self) -> dict[str, int]:
+    def _stats(self, store: Store) -> StoreStats:
+        now = time.monotonic()
+        with self._lock:
+            if self._known_stats is None or now - self._known_at > _STATS_AGE_S:
+                self._known_stats, self._known_at = store.stats(), now
+            return self._known_stats
+
+    def _target_counts(self, scrapes: ScrapeManager) -> dict[str, int]:
         counts = {"up": 0, "down": 0, "unknown": 0}
-        for target in self._scrapes.targets() if self._scrapes is not None else ():
+        for target in scrapes.targets():
             counts[target.health] += 1
         return counts
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 32
 DEPTH: Final = 64  # chunks a series: 8.5 hours at 15 s
+_SPARE: Final = 8  # chunks of a ring that history leaves to what comes in
 _SPAN_MS: Final = 1 << 32  # offsets inside a chunk are 32-bit: 49 days
 _CHUNK_BYTES: Final = CHUNK * (8 + 4) + 8 + 8 + 1 + 4
 _READ_SERIES: Final = 4096  # series copied under one hold of the lock, so that a big read cannot delay intake
@@ -205,16 +206,23 @@ class RecentWindow:
     ) -> None:
         """History from the engine, below what is held: all samples with floor < t <= above, per series.
 
-        A series whose floor has moved since `above` was read is left alone, as is one that does not fit.
+        What does not fit is cut at its old end. A series whose floor has moved since `above` was read is
+        left alone.
         """
         with self._lock:
-            fresh = -(-counts // CHUNK)
-            fits = (self._floor[refs] == above) & (self._end[refs] - self._begin[refs] + fresh < DEPTH)
+            held = self._end[refs] - self._begin[refs]
+            room = np.maximum(DEPTH - _SPARE - held, 0) * CHUNK
+            kept = np.minimum(counts, room)
+            fresh = -(-kept // CHUNK)
+            fits = (self._floor[refs] == above) & (above - floor < _SPAN_MS)
             fits &= np.cumsum(np.where(fits, fresh, 0)) <= self._free_count - len(self._used) // 16
-            fits &= above - floor < _SPAN_MS
-            keep = np.repeat(fits, counts)
-            refs, counts, fresh, floor = refs[fits], counts[fits], fresh[fits], floor[fits]
-            t, v = t[keep], v[keep]
+            stop = np.cumsum(counts)
+            cut = kept < counts
+            floor = np.where(cut, t[np.where(cut, stop - kept - 1, 0)], floor) if len(t) else floor
+            at = np.repeat(stop - np.cumsum(kept), kept) + np.arange(kept.sum())
+            at = at[np.repeat(fits, kept)]
+            refs, counts, fresh, floor = refs[fits], kept[fits], fresh[fits], floor[fits]
+            t, v = t[at], v[at]
             new = self._take(int(fresh.sum()))
             owner = np.repeat(np.arange(len(refs)), counts)
             slot = np.arange(len(t)) - (np.cumsum(counts) - counts)[owner]

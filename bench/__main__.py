@@ -1,0 +1,100 @@
+"""Run the benchmarks: `python -m bench [--quick] [--only intake,query]`; the tables go to RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import trilens
+from bench import dataset, disk, intake, latency, report
+from bench.peers import PEERS, Trilens, missing
+from bench.queries import ALL
+from bench.targets import serving
+from trilens.simulate.fleet import Fleet
+
+OUT = Path(__file__).parent / "out"
+NODES_PER_TARGET = 5
+
+
+def run_intake(args: argparse.Namespace) -> list[str]:
+    return [report.intake(intake.run(OUT, series=args.intake_series, seconds=args.intake_seconds))]
+
+
+def run_queries(args: argparse.Namespace) -> list[str]:
+    nodes = -(-args.series // Fleet(1).series_per_node)
+    with serving(nodes, NODES_PER_TARGET) as addresses:
+        peers = [kind(OUT / f"query-{kind.name.lower()}", targets=[]) for kind in PEERS]
+        try:
+            for peer in peers:
+                peer.start()
+            empty = {peer.name: peer.ready_after_s for peer in peers}
+            dataset.load(peers, Fleet(nodes), addresses, NODES_PER_TARGET, args.hours)
+            for peer in peers:  # again, now on the data and scraping the same series on
+                peer.stop()
+                peer.targets = addresses
+                peer.start()
+            starts = [(peer.name, empty[peer.name], peer.ready_after_s) for peer in peers]
+            time.sleep(args.settle_seconds)
+            answers = latency.run(peers, ALL, args.repeats)
+            sizes = []
+            for peer in peers:
+                if not isinstance(peer, Trilens):
+                    sizes.append(disk.measure(peer))
+                peer.stop()
+                if isinstance(peer, Trilens):
+                    sizes.append(disk.measure(peer))
+        finally:
+            for peer in peers:
+                peer.stop()
+    return [report.queries(answers), report.disk(sizes), report.start(starts)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="intake,query", help="intake, query, or both (default)")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data; for trying things out")
+    parser.add_argument("--intake-series", type=int, default=300_000)
+    parser.add_argument("--intake-seconds", type=int, default=120)
+    parser.add_argument("--series", type=int, default=30_000)
+    parser.add_argument("--hours", type=int, default=6)
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--settle-seconds", type=int, default=60, help="for merges and compaction to calm down"
+    )
+    args = parser.parse_args()
+    if args.quick:
+        args.intake_series //= 10
+        args.series //= 10
+        args.intake_seconds = 45
+    if lacking := missing():
+        print(
+            f"bench: cannot compare without {', '.join(lacking)}; `make servers` installs them",
+            file=sys.stderr,
+        )
+        return 2
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    sections: list[str] = []
+    for name, run in (("intake", run_intake), ("query", run_queries)):
+        if name in args.only.split(","):
+            sections += run(args)
+    report.write("python -m bench " + " ".join(sys.argv[1:]), sections, versions())
+    print(report.RESULTS.read_text())
+    shutil.rmtree(OUT, ignore_errors=True)
+    return 0
+
+
+def versions() -> str:
+    prometheus = subprocess.run(["prometheus", "--version"], capture_output=True, text=True, check=True)
+    victoria = subprocess.run(["victoria-metrics", "-version"], capture_output=True, text=True, check=False)
+    first = (prometheus.stdout + prometheus.stderr).splitlines()[0].split("(")[0].strip()
+    second = (victoria.stdout + victoria.stderr).splitlines()[-1].strip()
+    return f"Trilens {trilens.__version__}; {first}; {second}."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The figures as a table for people: bench/RESULTS.md."""
+
+from __future__ import annotations
+
+import math
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bench.disk import DiskResult
+    from bench.intake import IntakeResult
+    from bench.latency import QueryResult
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(v) for v in values]
+    return math.exp(sum(logs) / len(logs))
+
+
+def machine() -> str:
+    model = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    memory = psutil.virtual_memory().total / 2**30
+    return f"{psutil.cpu_count()} cores ({model}), {memory:.0f} GiB, Python {platform.python_version()}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def intake(results: list[IntakeResult]) -> str:
+    rows = [
+        (
+            r.server,
+            f"{r.series:,}",
+            f"{r.cores:.2f}",
+            f"{r.cpu_s_per_million:.2f}",
+            f"{r.rss_mb:,.0f}",
+        )
+        for r in results
+    ]
+    return "## Intake\n\n" + table(
+        ("server", "series every 15 s", "cores", "CPU s per million samples", "peak memory MB"), rows
+    )
+
+
+def disk(results: list[DiskResult]) -> str:
+    rows = [(r.server, f"{r.samples:,}", f"{r.megabytes:,.0f}", f"{r.bytes_per_sample:.2f}") for r in results]
+    return "## Disk\n\n" + table(("server", "samples", "MB", "bytes a sample"), rows)
+
+
+def start(results: list[tuple[str, float, float]]) -> str:
+    rows = [(name, f"{empty:.2f}", f"{full:.2f}") for name, empty, full in results]
+    return "## Start\n\n" + table(("server", "ready on an empty directory, s", "on the data set, s"), rows)
+
+
+def queries(results: list[QueryResult]) -> str:
+    def ratio(r: QueryResult, peer: str) -> float:
+        return r.median_ms["Trilens"] / r.median_ms[peer]
+
+    rows = [
+        (
+            r.query.name,
+            f"`{r.query.expr}`".replace("|", "\\|"),
+            "instant" if not r.query.range_s else f"{r.query.range_s // 3600} h / {r.query.step_s} s",
+            *(f"{r.median_ms[p]:.1f}" for p in ("Prometheus", "VictoriaMetrics", "Trilens")),
+            f"{ratio(r, 'Prometheus'):.2f}",
+            f"{ratio(r, 'VictoriaMetrics'):.2f}",
+        )
+        for r in results
+    ]
+    means = {p: geometric_mean(ratio(r, p) for r in results) for p in ("Prometheus", "VictoriaMetrics")}
+    worse = [
+        r.query.name for r in results if r.median_ms["Trilens"] > max(6.0, 2 * r.median_ms["Prometheus"])
+    ]
+    head = ("query", "PromQL", "range / step", "Prometheus ms", "VictoriaMetrics ms", "Trilens ms")
+    return "\n".join(
+        [
+            "## Queries\n",
+            table((*head, "to Prometheus", "to VictoriaMetrics"), rows),
+            "",
+            f"Geometric mean of Trilens to Prometheus **{means['Prometheus']:.2f}**, "
+            f"to VictoriaMetrics **{means['VictoriaMetrics']:.2f}**, over {len(results)} queries. "
+            f"Slower than twice Prometheus and than 6 ms: {', '.join(worse) or 'none'}.",
+        ]
+    )
+
+
+def write(command: str, sections: list[str], versions: str) -> None:
+    header = (
+        "# Benchmark results\n\n"
+        f"`{command}` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.\n{versions}\n\n"
+        "All servers ran on this machine in this run, on the same data. Medians; smaller is better.\n"
+    )
+    notes = RESULTS.parent / "NOTES.md"
+    tail = [notes.read_text()] if notes.exists() else []
+    RESULTS.write_text("\n\n".join([header.rstrip(), *sections, *tail]).rstrip() + "\n")

@@ -1,0 +1,232 @@
+"""What the commands print, and how they end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from running_server import clean_environment, trilens
+from typer.testing import CliRunner
+
+from trilens import __version__
+from trilens.cli.answer import series_text, sparkline
+from trilens.cli.main import app
+from trilens.cli.times import read_moment, read_step, show_moment
+from trilens.model.errors import ConfigError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "serve"))
+from running import Api, running
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+T0 = 1_700_000_000
+
+
+@pytest.fixture(scope="module")
+def url():
+    api = Api()
+    for gpu in range(2):
+        labels = {"__name__": "power", "gpu": str(gpu), "job": 'a"b'}
+        api.source.add(labels, [((T0 + 15 * i) * 1000, 100.5 * gpu + i) for i in range(5)])
+    with running(api.build()) as base:
+        yield base
+
+
+def test_help_names_every_command_and_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from trilens.cli.main import main\n"
+        "sys.argv = ['trilens', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'pydantic', 'httpx', 'rich', 'starlette') if m in sys.modules])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    for command in ("up", "demo", "query", "promql", "config", "version"):
+        assert f"\n  {command} " in said.stdout
+    assert said.stdout.splitlines()[-1] == "[]"
+
+
+def test_server_commands_say_what_is_missing_in_a_client_install(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "class Missing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('numpy', 'chdb', 'uvicorn', 'pyarrow', 'orjson', 'uvloop'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Missing())\n"
+        "from trilens.cli.main import main\n"
+        "sys.argv = ['trilens', *sys.argv[1:]]\n"
+        "main()\n"
+    )
+
+    def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=clean_environment(), cwd=tmp_path, check=False
+        )
+
+    for command in (["up"], ["demo"], ["promql", "test", __file__], ["query", "1", "--data", str(tmp_path)]):
+        said = bare(*command)
+        assert said.returncode == 2, said.stderr
+        assert "pip install 'trilens[server]'" in said.stderr
+        assert len(said.stderr.splitlines()) == 1
+    assert bare("version").stdout == f"{__version__}\n"
+    assert bare("query", "1", "--server", "http://127.0.0.1:1").returncode == 1
+
+
+def test_query_plain_text(url: str) -> None:
+    said = trilens("query", "power", "--at", str(T0 + 30), "--server", url)
+    assert said.stdout == 'power{gpu="0",job="a\\"b"} 2\npower{gpu="1",job="a\\"b"} 102.5\n'
+    window = ("--start", "2023-11-14T22:13:20Z", "--end", "2023-11-14T22:13:35", "--step", "15s")
+    said = trilens("query", "sum(power)", *window, TRILENS_SERVER=url)
+    assert said.stdout == "{}\n  2023-11-14T22:13:20Z 100.5\n  2023-11-14T22:13:35Z 102.5\n"
+    assert trilens("query", "1e21", "--server", url).stdout == "1000000000000000000000\n"
+    nothing = trilens("query", "nothing", "--server", url)
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no series\n")
+
+
+def test_query_json_and_notes(url: str) -> None:
+    said = trilens("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url, "--json")
+    answer = json.loads(said.stdout)
+    assert list(answer) == ["resultType", "result", "warnings", "infos"]
+    assert answer["resultType"] == "vector"
+    assert len(answer["infos"]) == 1
+    plain = trilens("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url)
+    assert plain.stderr.startswith("info: ")
+
+
+def test_query_on_a_terminal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trilens.cli import answer
+
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = httpx.get(f"{url}/api/v1/query_range?query=power&start={T0}&end={T0 + 60}&step=15").json()["data"]
+    lines = _printed(lambda: answer.show(shown, pretty=True))
+    assert lines == [
+        'power{job="a\\"b"}',
+        "gpu           min    max   last",
+        "0    ▁▃▅▆█      0      4      4",
+        "1    ▁▃▅▆█  100.5  104.5  104.5",
+    ]
+
+
+def _printed(show) -> list[str]:
+    import contextlib
+    import io
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        show()
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["query", "sum(", "--server", "URL"], 2, "1:4: parse error"),
+        (["query", "up", "--at", "yesterday"], 2, "cannot read the time 'yesterday'"),
+        (["query", "up", "--end", "now"], 2, "--end and --step belong to a range"),
+        (["query", "up", "--at", "now", "--start", "-1h"], 2, "give one of them"),
+        (["query", "up", "--server", "localhost"], 2, "is not an http:// or https:// URL"),
+        (["query", "up", "--server", "http://127.0.0.1:1"], 1, "no answer from http://127.0.0.1:1"),
+        (["query", "up", "--data", "/nowhere"], 2, "no such data directory: /nowhere"),
+        (["promql", "test", "/nowhere.test"], 2, "no such script: /nowhere.test"),
+        (["config", "check", "/nowhere.yaml"], 2, "cannot read the settings file /nowhere.yaml"),
+    ],
+)
+def test_errors_are_one_line_with_a_code(url: str, arguments: list[str], code: int, message: str) -> None:
+    said = trilens(*(url if a == "URL" else a for a in arguments))
+    assert said.returncode == code
+    assert said.stdout == ""
+    assert message in said.stderr
+    assert said.stderr.startswith("trilens: ")
+    assert len(said.stderr.splitlines()) == 1
+
+
+def test_debug_shows_the_traceback() -> None:
+    said = trilens("--debug", "query", "up", "--at", "yesterday")
+    assert "Traceback" in said.stderr
+    assert said.returncode != 0
+
+
+def test_usage_errors_end_with_2() -> None:
+    for arguments in (["query"], ["query", "up", "--nonsense"], ["nonsense"]):
+        assert trilens(*arguments).returncode == 2
+
+
+def test_promql_test_counts_and_fails(tmp_path: Path) -> None:
+    script = tmp_path / "a.test"
+    script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 2\n\n", encoding="utf-8")
+    said = trilens("promql", "test", str(script), "--json")
+    assert (said.returncode, json.loads(said.stdout)) == (0, {"passed": 1, "failed": 0, "excluded": 0})
+    assert trilens("promql", "test", str(script)).stdout == "1 passed, 0 failed, 0 excluded\n"
+    script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 7\n\n", encoding="utf-8")
+    said = trilens("promql", "test", str(script), "--json")
+    assert (said.returncode, json.loads(said.stdout)) == (1, {"passed": 0, "failed": 1, "excluded": 0})
+    assert "a.test:4: a" in said.stderr
+
+
+def test_config_check(tmp_path: Path) -> None:
+    for example in EXAMPLES.glob("*.yaml"):
+        text = example.read_text(encoding="utf-8").replace("/etc/trilens/", f"{tmp_path}/")
+        (tmp_path / "token").write_text("t", encoding="utf-8")
+        (tmp_path / example.name).write_text(text, encoding="utf-8")
+        said = trilens("config", "check", str(tmp_path / example.name))
+        assert said.returncode == 0, said.stderr
+        assert ": fine, " in said.stdout
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("scrape: {scrape_configs: [{job_name: a, scrape_intervall: 5s}]}", encoding="utf-8")
+    said = trilens("config", "check", str(bad))
+    assert said.returncode == 2
+    assert "scrape_intervall" in said.stderr
+
+
+def test_every_command_and_option_is_documented() -> None:
+    written = (DOCS / "cli.md").read_text(encoding="utf-8")
+    from typer.main import get_command
+
+    root = get_command(app)
+    for name, command in root.commands.items():
+        for path, leaf in _leaves(f"trilens {name}", command):
+            assert f"## {path}\n" in written, f"{path} is missing in docs/cli.md"
+            for parameter in leaf.params:
+                for option in parameter.opts:
+                    assert not option.startswith("--") or option in written, f"{path} {option}"
+
+
+def _leaves(path: str, command):
+    children = getattr(command, "commands", None)
+    if children is None:
+        yield path, command
+        return
+    for name, child in children.items():
+        yield from _leaves(f"{path} {name}", child)
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["version"]).output == f"{__version__}\n"
+
+
+def test_moments_and_steps() -> None:
+    assert read_moment("now", 100.0) == 100
+    assert read_moment("-1m30s", 100.0) == 10
+    assert read_moment("1700000000.5", 0) == 1700000000.5
+    assert read_moment("2023-11-14T23:13:20+01:00", 0) == T0
+    assert read_step(None, 0, 100) == 1
+    assert read_step(None, 0, 86_400) == 345
+    assert read_step("1m", 0, 0) == 60
+    with pytest.raises(ConfigError, match="not a valid duration"):
+        read_step("1x", 0, 0)
+    assert show_moment(T0 + 0.5) == "2023-11-14T22:13:20.500Z"
+
+
+def test_sparklines_and_series() -> None:
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([5, 5]) == "▁▁"
+    assert sparkline([float("nan"), 1, float("inf"), 2]) == " ▁ █"
+    assert len(sparkline(list(range(1000)))) == 40
+    assert series_text({"__name__": "up"}) == "up"
+    assert series_text({}) == "{}"
