@@ -10,10 +10,10 @@ import numpy as np
 
 from bench.load import bodies, encode_labels, send
 from bench.queries import HOUR, LONG
-from trilens.simulate.fleet import Fleet
 
 if TYPE_CHECKING:
     from bench.peers import Peer
+    from trilens.simulate.fleet import Fleet
 
 SLICE_S = 1800
 STEP_S = 15

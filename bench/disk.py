@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
 
 from bench.peers import Peer, Prometheus, Trilens, VictoriaMetrics
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class DiskResult(NamedTuple):

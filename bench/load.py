@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import cramjam
-import httpx
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import httpx
 
     from trilens.model.series import Floats, Times
 

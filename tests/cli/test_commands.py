@@ -9,17 +9,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from running_server import clean_environment, trilens
 from typer.testing import CliRunner
 
+from memory_api import Api, running
 from trilens import __version__
 from trilens.cli.answer import series_text, sparkline
 from trilens.cli.main import app
 from trilens.cli.times import read_moment, read_step, show_moment
 from trilens.model.errors import ConfigError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "serve"))
-from running import Api, running
+from trilens_process import clean_environment, trilens
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from running_server import server, trilens
+import pytest
 
-from servers import require_server
+from certificates import make_certificates
+from servers import free_port, require_server
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
 from trilens.simulate.fleet import Fleet
 from trilens.simulate.targets import FleetTargets
+from trilens_process import TRILENS, clean_environment, server, trilens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+DOCS = Path(__file__).parents[2] / "docs"
 NOW = int(time.time()) // 15 * 15
 
 
@@ -135,7 +139,11 @@ def test_scrapes_reloads_and_shows_targets(tmp_path: Path) -> None:
             until(lambda: count("count(up)") == "1", "the first target's series end")
             text = httpx.get(f"{url}/metrics").text
             assert 'trilens_scrape_targets{health="up"} 1.0' in text
-            assert "trilens_scrape_failures_total 0.0" in text
+            assert "trilens_scrapes_failed_total 0.0" in text
+            written = (DOCS / "api.md").read_text(encoding="utf-8")
+            names = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP trilens_")}
+            assert len(names) > 15
+            assert [name for name in names if f"| `{name}` |" not in written] == []
 
 
 def test_refusals_are_one_line_and_touch_nothing(tmp_path: Path) -> None:
@@ -176,11 +184,7 @@ def test_a_token_file_guards_the_server_and_the_log_is_json(tmp_path: Path) -> N
 
 
 def test_the_demo_shows_its_stories_and_cleans_up(tmp_path: Path) -> None:
-    from running_server import TRILENS, clean_environment
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     process = subprocess.Popen(
         [*TRILENS, "demo", "--nodes", "3", "--interval", "1s", "--listen", address],
         stdout=subprocess.PIPE,
@@ -207,3 +211,32 @@ def test_the_demo_shows_its_stories_and_cleans_up(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_https_with_a_certificate(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    config = tmp_path / "trilens.yaml"
+    config.write_text("server: {tls_cert_file: server.pem, tls_key_file: server.key}\n", encoding="utf-8")
+    address = f"localhost:{free_port()}"
+    command = [*TRILENS, "up", "--config", str(config), "--listen", address, "--data", str(tmp_path / "data")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=clean_environment()) as process:
+        try:
+            assert process.stderr is not None
+            assert any("listening" in line for line in process.stderr)
+            trust = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+            answer = httpx.get(f"https://{address}/api/v1/query?query=1", verify=trust)
+            assert answer.json()["data"]["result"][1] == "1"
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(f"http://{address}/healthz")
+        finally:
+            process.terminate()
+
+
+def test_a_certificate_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "trilens.yaml"
+    config.write_text("server: {tls_cert_file: no.pem, tls_key_file: no.key}\n", encoding="utf-8")
+    said = trilens("up", "--config", str(config), "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    assert said.returncode == 2
+    assert "no.pem" in said.stderr
+    assert len(said.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "data").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,15 @@ class Answer:
     compress: bool = False
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client may hang up when it likes
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 class HttpTarget:
     """`answers` by path; requests are kept as (path, headers). Use as a context manager."""
 
@@ -33,8 +43,7 @@ class HttpTarget:
         self.asked = threading.Semaphore(0)
         self.hold = threading.Event()  # an answer is held back until it is set
         self.hold.set()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property

@@ -248,6 +248,46 @@ def test_cancelling_terms_keep_their_digits() -> None:
     assert written(instant(source, "avg(s)", 0))[0][1] == [2.5]
 
 
+@pytest.mark.parametrize("window", [10, 20, 77, 240, 1000])
+def test_the_mean_of_equal_samples_is_that_sample(window: int) -> None:
+    """0.1 has no exact form: a plain sum of many drifts away from their multiple."""
+    source = MemorySource()
+    source.add({"__name__": "m"}, [(t * 1000, 0.1) for t in range(1500)])
+    result = Engine(source).range(
+        f"avg_over_time(m[{window}s]) == 0.1", 1_000_000, 1_499_000, 1000, QueryGuard()
+    )
+    assert result.values.shape == (1, 500)
+    assert result.present is None
+
+
+def test_count_values_may_overwrite_a_label_it_groups_by(source: MemorySource) -> None:
+    got = written(instant(source, "count_values by (job, i) ('job', m > bool 5)"))
+    assert sorted((labels["job"], labels["i"], v[0]) for labels, v in got) == [
+        ("0", "1", 1),
+        ("1", "1", 1),
+        ("1", "10", 1),
+        ("1", "2", 1),
+    ]
+
+
+def test_nothing_is_ambiguous_at_a_step_without_a_pair(source: MemorySource) -> None:
+    """Two series of m share a job, but there is nothing on the left to pair with either."""
+    assert written(instant(source, "none + on (job) m")) == []
+    with pytest.raises(PromQLEvalError, match="many-to-many"):
+        instant(source, "n + on (job) m")
+    with pytest.raises(PromQLEvalError, match="many-to-many"):
+        instant(source, "none + on (job) fill (0) m")
+
+
+def test_an_empty_vector_takes_new_labels(source: MemorySource) -> None:
+    empty = "m{job='none'} or m < -1e9"
+    for query in (
+        f"label_replace({empty}, 'a', 'x', 'job', '.*')",
+        f"sum by (job) (label_join({empty}, 'a', ''))",
+    ):
+        assert written(over(source, query)) == []
+
+
 def test_too_many_samples_are_refused_before_they_are_made(source: MemorySource) -> None:
     engine = Engine(source)
     with pytest.raises(QueryTooLarge, match="more than 100 samples"):
@@ -256,6 +296,8 @@ def test_too_many_samples_are_refused_before_they_are_made(source: MemorySource)
         engine.instant("m", 5 * MINUTE, QueryGuard(max_series=3))
     with pytest.raises(QueryTooLarge):
         engine.instant("max_over_time(m[100y:1s])", 5 * MINUTE, QueryGuard())
+    with pytest.raises(QueryTooLarge):
+        engine.instant("max_over_time(none[100y:1s])", 5 * MINUTE, QueryGuard())
     with pytest.raises(QueryTooLarge, match="points of each series"):
         engine.range("m", 0, MAX_STEPS * 1000, 1000, QueryGuard())
     with pytest.raises(QueryTooLarge):

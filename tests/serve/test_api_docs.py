@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from running import Api
+from memory_api import Api
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -9,8 +9,8 @@ import logging
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from running import Api, running
 
+from memory_api import Api, running
 from trilens.serve.logs import JsonLines, TextLines
 
 

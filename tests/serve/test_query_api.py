@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from running import Api, running
 
+from memory_api import Api, running
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def test_catalog_limits(client: httpx.Client) -> None:
 
 
 def test_metadata(api: Api, client: httpx.Client) -> None:
-    from running import Description
+    from memory_api import Description
 
     api.catalog.described = {"a": [Description("gauge", "A."), Description("counter", "Other.")], "b": []}
     gauge = {"type": "gauge", "help": "A.", "unit": ""}

@@ -6,8 +6,8 @@ import base64
 
 import httpx
 import pytest
-from running import Api, running
 
+from memory_api import Api, running
 from trilens.model.errors import ConfigError
 from trilens.serve.security import required_token
 from trilens.settings.load import load_settings

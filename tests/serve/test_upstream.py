@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from running import Api, running
-from sources import prometheus, victoria_metrics
 
-from servers import require_server
+from certificates import make_certificates
+from memory_api import Api, running
+from metric_sources import prometheus, victoria_metrics
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
@@ -277,7 +276,6 @@ def _ignore(work: Callable[[], object]) -> None:
 
 
 def test_mutual_tls_with_a_private_authority(tmp_path: Path) -> None:
-    require_server("openssl")
     import ssl
 
     make_certificates(tmp_path)
@@ -296,16 +294,3 @@ def test_mutual_tls_with_a_private_authority(tmp_path: Path) -> None:
             answer = client.get("/query?query=up")
             assert answer.status_code == 502
             assert "certificate" in answer.json()["error"].lower()
-
-
-def make_certificates(folder: Path) -> None:
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem")
-    (folder / "names").write_text("subjectAltName=DNS:localhost", encoding="utf-8")
-    for name in ("server", "client"):
-        openssl(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
-        signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
-        openssl("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signing)

@@ -1,7 +1,7 @@
 """An engine for every test, in both sizes.
 
 chDB holds one directory a process at a time, so `engine` opens it for one test and closes it after; a test
-that needs a second process, or a crash, starts one (see crash_child.py). Never fork: chDB does not survive it.
+that needs a second process, or a crash, starts one (see crash_child.py). Never fork: chDB does not bear it.
 """
 
 from __future__ import annotations

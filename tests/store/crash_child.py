@@ -1,16 +1,15 @@
 """A process to be killed, and one that looks what is left. Run by the tests, never by hand.
 
-    crash_child.py write DIR ROWS    writes batches for ever; prints a number once that batch is durable
-    crash_child.py fill DIR          writes until the disk is full, then until it is not; see test_disk_full.py
-    crash_child.py count DIR         prints {batch number: rows} of what is stored, and the damage
-    crash_child.py hold DIR          opens the store, prints a line, and waits for its input to close
+crash_child.py write DIR ROWS    writes batches for ever; prints a number once that batch is durable
+crash_child.py fill DIR          writes until the disk is full, then until it is not; see test_disk_full.py
+crash_child.py count DIR         prints {batch number: rows} of what is stored, and the damage
+crash_child.py hold DIR          opens the store, prints a line, and waits for its input to close
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from concurrent.futures import Future
 
 import numpy as np
 
@@ -56,15 +55,13 @@ def fill(engine: Engine) -> None:
     """Says {"acknowledged": n} when the disk is full, waits for a line of input, and goes on."""
     writer = Writer(engine, Horizon(), WriterOptions(flush_s=3600))
     acknowledged, number, rows = 0, 0, 20_000
-    waited: Future[None]
     while True:
         try:
             writer.submit(*batch(number, rows))
-            waited = writer.durable()
-            waited.result()
+            writer.durable().result()
             acknowledged = number + 1
             number += 1
-        except StoreReadOnly as e:
+        except StoreReadOnly:
             break
     readable = len(read_samples(engine, None, None, *ALWAYS).t) // rows
     refused = False
@@ -79,7 +76,7 @@ def fill(engine: Engine) -> None:
             "readable": readable,
             "refused": refused,
             "state": health.state,
-            "error": str(e) if (e := writer._failure) else "",
+            "reason": health.reason,
         }
     )
     sys.stdin.readline()

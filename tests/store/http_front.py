@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -63,9 +64,10 @@ class Front(BaseHTTPRequestHandler):
             if database := params.get("database"):
                 connection.query(f"USE `{database}`")
             if insert := INSERT.fullmatch(params.get("query", "")):
-                with connection.send_insert(insert.group(1), format=insert.group(2)) as inserter:
-                    inserter.append(body)
-                    inserter.finish()
+                with tempfile.NamedTemporaryFile() as file:
+                    file.write(body)
+                    file.flush()
+                    connection.query(f"{insert.group(1)} FROM INFILE '{file.name}' FORMAT {insert.group(2)}")
                 return b""
             statement = "\n".join(part for part in (params.get("query", ""), body.decode()) if part)
             return connection.query(statement, params.get("default_format", "TabSeparated")).bytes() or b""

@@ -110,7 +110,7 @@ def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path) -> None:
         assert full["acknowledged"] > 3
         assert full["readable"] >= full["acknowledged"], "reads go on"
         assert (full["refused"], full["state"]) == (True, "read-only")
-        assert "no space left" in full["error"]
+        assert "no space left" in full["reason"]
         subprocess.run(["mount", "-o", "remount,size=256m", str(small_disk)], check=True)
         assert child.stdin is not None
         child.stdin.write("go on\n")

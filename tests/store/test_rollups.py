@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,9 @@ T0 = 1_760_000_400_000 // HOUR_MS * HOUR_MS
 FOREVER = (-(1 << 60), 1 << 60)
 
 
-def expected(ids: list[int], t: list[int], v: list[float], width: int) -> dict[tuple[int, int], dict[str, float]]:
+def expected(
+    ids: list[int], t: list[int], v: list[float], width: int
+) -> dict[tuple[int, int], dict[str, float]]:
     """One window after another, one sample after another."""
     windows: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for i, at, value in zip(ids, t, v, strict=True):
@@ -33,7 +36,7 @@ def expected(ids: list[int], t: list[int], v: list[float], width: int) -> dict[t
     for key, samples in windows.items():
         values = [x for _, x in samples]
         numbers = [x for x in values if not math.isnan(x)]
-        falls = [a for a, b in zip(values, values[1:], strict=False) if b < a]
+        falls = [a for a, b in pairwise(values) if b < a]
         result[key] = {
             "samples": len(values),
             "special": sum(not math.isfinite(x) for x in values),

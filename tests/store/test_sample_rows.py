@@ -33,7 +33,9 @@ T0 = 1_760_000_000_000
 ALWAYS = (-(1 << 60), 1 << 60)
 
 
-def put(engine: Engine, metric: str, ids: list[int], t: list[int], v: list[float] | NDArray[np.float64]) -> None:
+def put(
+    engine: Engine, metric: str, ids: list[int], t: list[int], v: list[float] | NDArray[np.float64]
+) -> None:
     batch = SampleBatch(
         np.array(ids, np.uint64),
         [metric],
@@ -144,6 +146,15 @@ def test_the_latest_description_of_a_metric_holds(engine: Engine) -> None:
     engine.insert_arrow("metadata", metadata_table([MetricRow("a", "gauge", "old", "")]))
     engine.insert_arrow("metadata", metadata_table([MetricRow("a", "counter", "it's new", "bytes")]))
     assert load_metadata(engine) == [("a", "counter", "it's new", "bytes")]
+
+
+def test_a_large_insert_is_one_part(engine: Engine) -> None:
+    n = 300_000
+    put(engine, "a", list(range(n)), [T0] * n, np.random.default_rng(3).random(n))
+    parts = engine.query_arrow(
+        "SELECT rows FROM system.parts WHERE database = currentDatabase() AND table = 'samples'"
+    )
+    assert parts["rows"].to_pylist() == [n]
 
 
 def test_reads_and_writes_side_by_side(engine: Engine) -> None:

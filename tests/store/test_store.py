@@ -161,7 +161,9 @@ def test_history_is_loaded_behind_what_is_there(reopen: Callable[..., Store]) ->
 def test_a_plain_selector_is_answered_by_the_window(reopen: Callable[..., Store]) -> None:
     store = reopen()
     fill(store, 3, 50)
-    request = GridRequest((Matcher(METRIC_NAME, "=", "power"),), "instant", NOW, NOW + 600_000, 60_000, 300_000)
+    request = GridRequest(
+        (Matcher(METRIC_NAME, "=", "power"),), "instant", NOW, NOW + 600_000, 60_000, 300_000
+    )
     found = store.grid(request, QueryGuard())
     assert found is not None
     assert found.values[1].tolist() == [1 + 4 * k / 1000 for k in range(11)]

@@ -110,7 +110,7 @@ def test_an_old_batch_does_not_wait(engine: Engine) -> None:
     writer = Writer(engine, Horizon(), WriterOptions(flush_s=0.01))
     writer.submit(batch(1))
     with writer._changed:
-        assert writer._changed.wait_for(lambda: writer._pending.empty, timeout=30)
+        assert writer._changed.wait_for(lambda: writer._written_rows == 10, timeout=30)
     writer.close()
     assert count(engine) == 10
 

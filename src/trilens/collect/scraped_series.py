@@ -22,24 +22,32 @@ class SeriesResolver:
         self._config = config
         self._target_labels = dict(target_labels)
         self._sink = sink
+        self._limited = bool(
+            config.label_limit or config.label_name_length_limit or config.label_value_length_limit
+        )
         self.added = 0
 
     def __call__(self, exposed: LabelPairs) -> int:
         labels = self._with_target_labels(dict(exposed))
-        kept = relabel(labels, self._config.metric_relabel_configs)
-        if kept is None or not kept:
-            return DROPPED
-        if METRIC_NAME not in kept:
-            raise ExpositionError(f"relabelling left a series without a name: {kept}")
-        self._check_limits(kept)
+        if self._config.metric_relabel_configs:
+            relabelled = relabel(labels, self._config.metric_relabel_configs)
+            if not relabelled:
+                return DROPPED
+            labels = relabelled
+        if not labels.get(METRIC_NAME):
+            raise ExpositionError(f"relabelling left a series without a name: {labels}")
+        if self._limited:
+            self._check_limits({name: value for name, value in labels.items() if value})
         self.added += 1
-        return self._sink.series(make_labels(kept))
+        return self._sink.series(make_labels(labels))
 
     def _with_target_labels(self, exposed: dict[str, str]) -> dict[str, str]:
         if self._config.honor_labels:
             # An exposed label that is empty also wins: that is how an exporter refuses a target label.
             return {**self._target_labels, **exposed}
         merged = {**exposed, **self._target_labels}
+        if len(merged) == len(exposed) + len(self._target_labels):
+            return merged  # no name in common
         # Shortest first, so that `a` gives up `exported_a` before an exposed `exported_a` has to move on.
         for name in sorted(exposed.keys() & self._target_labels.keys(), key=lambda name: (len(name), name)):
             if exposed[name]:
@@ -55,8 +63,6 @@ class SeriesResolver:
             found = f"{labels[METRIC_NAME]} has {len(labels)} labels"
             raise ScrapeLimitExceeded("label_limit", config.label_limit, found)
         longest_name, longest_value = config.label_name_length_limit, config.label_value_length_limit
-        if not longest_name and not longest_value:
-            return
         for name, value in labels.items():
             if longest_name and len(name.encode()) > longest_name:
                 found = f"the label {name!r} of {labels[METRIC_NAME]}"

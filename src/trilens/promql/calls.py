@@ -84,15 +84,13 @@ def _quantile_over_time(ev: Evaluator, node: Call) -> Vector:
     q = ev.scalar(node.args[0])
     for wanted in dict.fromkeys(q[(q < 0) | (q > 1) | np.isnan(q)].tolist()):
         ev.ctx.notes.quantile_out_of_range(wanted, node.args[0].pos)
-    arg = nodes.unwrap(node.args[1])
-    labels, windows, _ = ev.ranged(arg)
-    if windows.lo.shape[1] != ev.grid.count:  # a window fixed by @, a quantile that is not
-        windows = _repeat_windows(windows, ev.grid.count)
-    values, present = overtime.quantile(windows, q)
+    labels, windows, _ = ev.ranged(node.args[1])
+    values, present = overtime.quantile(_at_every_step(windows, ev.grid.count), q)
     return Vector(labels, values, present, np.ones(len(labels), dtype=bool))
 
 
-def _repeat_windows(windows: Windows, steps: int) -> Windows:
+def _at_every_step(windows: Windows, steps: int) -> Windows:
+    """Windows that `@` fixed, repeated: the function's other arguments may differ from step to step."""
     shape = (len(windows.lo), steps)
     lo, hi = np.broadcast_to(windows.lo, shape), np.broadcast_to(windows.hi, shape)
     return replace(windows, lo=lo, hi=hi, ends=np.broadcast_to(windows.ends, steps))
@@ -101,7 +99,7 @@ def _repeat_windows(windows: Windows, steps: int) -> Windows:
 def _predict_linear(ev: Evaluator, node: Call) -> Vector:
     ahead = ev.scalar(node.args[1])
     now = ev.grid.times.astype(np.float64)
-    return _over_windows(ev, node, nodes.unwrap(node.args[0]), overtime.predict, ahead, now)
+    return _over_windows(ev, node, node.args[0], overtime.predict, ahead, now)
 
 
 def _smooth(ev: Evaluator, node: Call) -> Vector:
@@ -112,10 +110,8 @@ def _smooth(ev: Evaluator, node: Call) -> Vector:
             raise PromQLEvalError(
                 f"invalid {name} factor. Expected: 0 < {name[0]}f < 1, got: {float(factor[wrong][0]):f}"
             )
-    labels, windows, _ = ev.ranged(nodes.unwrap(node.args[0]))
-    if windows.lo.shape[1] != ev.grid.count:
-        windows = _repeat_windows(windows, ev.grid.count)
-    values, present = overtime.smooth(windows, level, trend)
+    labels, windows, _ = ev.ranged(node.args[0])
+    values, present = overtime.smooth(_at_every_step(windows, ev.grid.count), level, trend)
     return Vector(labels, values, present, np.ones(len(labels), dtype=bool))
 
 

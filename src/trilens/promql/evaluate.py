@@ -76,6 +76,7 @@ class Evaluator:
         # The inner times are multiples of the step, whenever the query is asked.
         start = ((at.start - expr.range_ms) // step + 1) * step
         inner = Grid(start, step, max(1, (at.end - start) // step + 1))
+        self.ctx.guard.take_samples(inner.count)
         value = Evaluator(self.ctx, inner).evaluate(expr.expr)
         vector = calls.from_scalar(self.ctx, value.values) if isinstance(value, Scalar) else value
         assert isinstance(vector, Vector), "the parser checks argument types"

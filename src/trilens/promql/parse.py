@@ -10,9 +10,10 @@ from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
 from trilens.model.series import Matcher
 from trilens.promql import nodes
 from trilens.promql.position import locate, unsupported_syntax
-from trilens.promql.tokens import Token, closing, string_value, tokenize
+from trilens.promql.tokens import closing, string_value, tokenize
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from trilens.promql.nodes import At, Expr, ValueKind
@@ -78,57 +79,67 @@ class _Reader:
         self._query = query
         self._tokens = tokenize(query)
         self._next = 0
+        self._readers: dict[type, Callable[[Any, int], Expr]] = {
+            promql_parser.NumberLiteral: self._number,
+            promql_parser.StringLiteral: self._string,
+            promql_parser.ParenExpr: self._paren,
+            promql_parser.UnaryExpr: self._negate,
+            promql_parser.VectorSelector: self._instant_selector,
+            promql_parser.MatrixSelector: self._range_selector,
+            promql_parser.SubqueryExpr: self._subquery,
+            promql_parser.Call: self._call,
+            promql_parser.AggregateExpr: self._aggregate,
+            promql_parser.BinaryExpr: self._binary,
+        }
 
     def read(self, node: Any) -> Expr:
         while self._peek() == "+":  # a unary plus has no node
             self._next += 1
-        reader = getattr(self, "_read_" + type(node).__name__)
-        expr: Expr = reader(node, self._here())
-        return expr
+        return self._readers[type(node)](node, self._here())
 
-    def _read_NumberLiteral(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _number(self, node: Any, pos: int) -> Expr:
         while self._peek() in ("-", "+"):
             self._next += 1
         self._next += 1
         return nodes.Number(pos, node.val)
 
-    def _read_StringLiteral(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _string(self, node: Any, pos: int) -> Expr:
         self._next += 1
         return nodes.String(pos, string_value(self._tokens[self._next - 1].text))
 
-    def _read_ParenExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _paren(self, node: Any, pos: int) -> Expr:
         self._take("(")
         expr = self.read(node.expr)
         self._take(")")
         return nodes.Paren(pos, expr)
 
-    def _read_UnaryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _negate(self, node: Any, pos: int) -> Expr:
         self._take("-")
         return nodes.Negate(pos, self.read(node.expr))
 
-    def _read_VectorSelector(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _instant_selector(self, node: Any, pos: int) -> Expr:
         self._skip_selector()
         return self._selector(node, pos, self._skip_times())
 
-    def _read_MatrixSelector(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _range_selector(self, node: Any, pos: int) -> Expr:
         self._skip_selector()
         self._skip_group()
         selector = self._selector(node.vector_selector, pos, self._skip_times())
         return nodes.RangeSelector(pos, selector, _milliseconds(node.range))
 
-    def _read_SubqueryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _subquery(self, node: Any, pos: int) -> Expr:
         expr = self.read(node.expr)
         self._skip_group()
         at = self._skip_times()
         step = _milliseconds(node.step) or None
         return nodes.Subquery(pos, expr, _milliseconds(node.range), step, _milliseconds(node.offset), at)
 
-    def _read_Call(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _call(self, node: Any, pos: int) -> Expr:
         self._next += 1
         args = self._arguments(node.args)
         return nodes.Call(pos, node.func.name, args, _KINDS[str(node.func.return_type).split(".")[-1]])
 
-    def _read_AggregateExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _aggregate(self, node: Any, pos: int) -> Expr:
         self._next += 1
         self._skip_grouping()
         inner = [node.expr] if node.param is None else [node.param, node.expr]
@@ -140,7 +151,7 @@ class _Reader:
         param = args[0] if len(args) == 2 else None
         return nodes.Aggregate(pos, str(node.op), args[-1], param, labels, without)
 
-    def _read_BinaryExpr(self, node: Any, pos: int) -> Expr:  # noqa: N802
+    def _binary(self, node: Any, pos: int) -> Expr:
         lhs = self.read(node.lhs)
         self._next += 1
         if self._peek() == "bool":
@@ -225,11 +236,10 @@ class _Reader:
     def _here(self) -> int:
         return self._tokens[self._next].pos if self._next < len(self._tokens) else len(self._query)
 
-    def _take(self, text: str) -> Token:
+    def _take(self, text: str) -> None:
         token = self._tokens[self._next]
         assert token.text == text, f"expected {text!r} at {token.pos}, read {token.text!r}"
         self._next += 1
-        return token
 
 
 def _matching(modifier: Any) -> nodes.Matching:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 # 64 bits of mantissa where the processor has them: a sum comes out rounded once, as a compensated one does.
 _WIDE: Final = np.longdouble if np.finfo(np.longdouble).nmant == 63 else np.float64
+_EXACT: Final = 2.0**53  # whole numbers below this add up without any rounding
 _CANCELLED: Final = 1e-3  # a sum below this share of its terms' size may have lost digits that count
 
 
-def reduce_windows(op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any]) -> NDArray[Any]:
+def reduce_windows(
+    op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any], dtype: type[np.floating[Any]] = np.float64
+) -> Floats:
     """`op` over v[lo:hi] for every window; NaN where the window is empty. `op` must be associative."""
     shape = lo.shape
     lo, hi = lo.reshape(-1), hi.reshape(-1)
@@ -35,27 +38,27 @@ def reduce_windows(op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[
     overlap = int((hi - lo).sum())
     # Doubling touches every sample once a level; reduceat touches it once for each window it lies in.
     if overlap <= 2 * levels * len(v) or levels <= 2:
-        result = _reduce_each(op, v, lo, hi)
+        result = _reduce_each(op, v.astype(dtype, copy=False), lo, hi)
     else:
-        result = _reduce_doubling(op, v, lo, hi, levels)
-    return result.reshape(shape)
+        result = _reduce_doubling(op, v, lo, hi, levels, dtype)
+    return result.astype(np.float64, copy=False).reshape(shape)
 
 
 def _reduce_each(op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any]) -> NDArray[Any]:
     bounds = np.empty(2 * len(lo), dtype=np.intp)
     bounds[0::2] = lo
     bounds[1::2] = hi
-    reduced = op.reduceat(np.append(v, np.nan), bounds)[0::2]
+    reduced = op.reduceat(np.append(v, v.dtype.type(np.nan)), bounds)[0::2].astype(np.float64)
     return np.where(hi > lo, reduced, np.nan)
 
 
 def _reduce_doubling(
-    op: np.ufunc, v: NDArray[Any], lo: NDArray[Any], hi: NDArray[Any], levels: int
+    op: np.ufunc, v: Floats, lo: NDArray[Any], hi: NDArray[Any], levels: int, dtype: Any
 ) -> NDArray[Any]:
     """Each window is a run of blocks of 1, 2, 4, ... samples, and blocks are made of two halves."""
     length = hi - lo
     at = lo.copy()
-    result = np.full(len(lo), np.nan, dtype=v.dtype)
+    result = np.full(len(lo), np.nan, dtype=dtype)
     started = np.zeros(len(lo), dtype=bool)
     block = v
     for level in range(levels):
@@ -72,8 +75,10 @@ def _reduce_doubling(
 
 def sum_windows(v: Floats, lo: NDArray[Any], hi: NDArray[Any]) -> Floats:
     with np.errstate(invalid="ignore", over="ignore"):
-        total = reduce_windows(np.add, v.astype(_WIDE), lo, hi).astype(np.float64)
-        if v.size and not (np.min(v) >= 0 or np.max(v) <= 0):
+        low, high = (np.min(v), np.max(v)) if v.size else (0.0, 0.0)
+        exact = max(-low, high) * int((hi - lo).max(initial=0)) < _EXACT and bool((v == np.rint(v)).all())
+        total = reduce_windows(np.add, v, lo, hi, np.float64 if exact else _WIDE)
+        if not (exact or low >= 0 or high <= 0):
             size = reduce_windows(np.add, np.abs(v), lo, hi)
             doubtful = np.abs(total) < size * _CANCELLED
             if doubtful.any():

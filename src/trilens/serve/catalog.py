@@ -43,7 +43,7 @@ class CatalogApi:
         def find() -> list[bytes]:
             frames = [self._catalog.series_labels(matchers, start_ms, end_ms) for matchers in wanted]
             texts = [text for frame in frames for text in label_texts(frame)]
-            return texts if len(frames) == 1 else list(dict.fromkeys(texts))
+            return texts if len(frames) == 1 else sorted(set(texts))
 
         return await self._answer(request, params, find, lambda found: b"[%b]" % b",".join(found))
 

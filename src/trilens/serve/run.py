@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_BACKLOG = 1024
+_KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
+
 
 def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | None = None) -> None:
     """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers."""
@@ -35,6 +39,7 @@ def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | N
 async def serve(
     settings: Settings, load: Callable[[], Settings], announce: Callable[[str], None] | None = None
 ) -> None:
+    check_certificate(settings)
     listener = bind(settings)
     try:
         system = await asyncio.to_thread(System, settings, load)
@@ -48,7 +53,7 @@ async def serve(
     loop.add_signal_handler(signal.SIGHUP, lambda: asyncio.ensure_future(system.reload_logged()))
     try:
         await system.start()
-        url = url_of(listener)
+        url = url_of(listener, secure=settings.server.tls_cert_file is not None)
         log.info("listening", extra={"url": url, "version": __version__})
         if announce is not None:
             announce(url)
@@ -63,6 +68,7 @@ class _Server(uvicorn.Server):
     """uvicorn, with our own way to stop: it would end the process by the signal again after serving."""
 
     def __init__(self, system: System, settings: Settings) -> None:
+        server = settings.server
         super().__init__(
             uvicorn.Config(
                 system.app,
@@ -73,8 +79,11 @@ class _Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=settings.server.max_connections,
-                timeout_graceful_shutdown=max(1, round(settings.server.shutdown_grace.total_seconds())),
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                ssl_certfile=server.tls_cert_file,
+                ssl_keyfile=server.tls_key_file,
+                limit_concurrency=server.max_connections,
+                timeout_graceful_shutdown=max(1, round(server.shutdown_grace.total_seconds())),
             )
         )
         self._system = system
@@ -89,27 +98,33 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
 
+def check_certificate(settings: Settings) -> None:
+    """uvicorn reads it when everything runs already; a wrong one should be told before anything starts."""
+    file = settings.server.tls_cert_file
+    if file is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, settings.server.tls_key_file)
+    except (OSError, ssl.SSLError) as e:
+        raise ConfigError(f"cannot use the certificate {file}: {e}", hint="see server.tls_cert_file") from e
+
+
 def bind(settings: Settings) -> socket.socket:
     """Before anything else starts: a taken port should cost no time and touch no data."""
     host, port = settings.server.address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1024)
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as e:
         raise ConfigError(
             f"cannot listen on {settings.server.listen}: {e.strerror or e}",
             hint="choose another with --listen",
         ) from e
-    return listener
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, *, secure: bool = False) -> str:
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         host = socket.gethostname()
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if secure else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

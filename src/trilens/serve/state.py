@@ -7,10 +7,9 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
 from trilens.serve.page import Overview, bytes_text
 from trilens.serve.probes import Readiness
+from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,34 +77,13 @@ class SystemState:
         return Overview(time.monotonic() - self._began, source, notices, facts, targets)
 
     def metrics(self) -> Iterator[Metric]:
-        yield _gauge("trilens_queries_running", "Queries that wait or run.", self._runner.running)
+        yield gauge("trilens_queries_running", "Queries that wait or run.", self._runner.running)
         if self._scrapes is not None:
-            yield from self._scrape_metrics(self._scrapes)
+            yield from scrape_metrics(self._scrapes.stats(), self._target_counts(self._scrapes))
         if self._receiver is not None:
-            for name, value in asdict(self._receiver.stats).items():
-                yield _counter(f"trilens_remote_write_{name}", f"Remote write: {_words(name)}.", value)
+            yield from write_metrics(self._receiver.stats)
         if self._store is not None:
-            yield from self._store_metrics(self._store)
-
-    def _scrape_metrics(self, scrapes: ScrapeManager) -> Iterator[Metric]:
-        targets = GaugeMetricFamily("trilens_scrape_targets", "Scrape targets by health.", labels=["health"])
-        for health, count in self._target_counts(scrapes).items():
-            targets.add_metric([health], count)
-        yield targets
-        for name, value in asdict(scrapes.stats()).items():
-            yield _counter(f"trilens_scrape_{name}", f"Scraping: {_words(name)}.", value)
-
-    def _store_metrics(self, store: Store) -> Iterator[Metric]:
-        stats, health = self._stats(store), store.health()
-        read_only = float(health.read_only_reason is not None)
-        yield _gauge("trilens_store_read_only", "1 while writes are refused.", read_only)
-        yield _gauge("trilens_store_damaged_parts", "Parts found damaged at start.", len(health.damage))
-        yield _gauge("trilens_store_series", "Series known.", stats.series)
-        yield _gauge("trilens_store_samples", "Raw samples on disk.", stats.samples)
-        yield _gauge("trilens_store_disk_bytes", "Size on disk.", stats.disk_bytes)
-        yield _gauge("trilens_store_pending_samples", "Samples not on disk yet.", stats.pending_samples)
-        yield _gauge("trilens_store_recent_bytes", "Memory of the recent window.", stats.recent_bytes)
-        yield _counter("trilens_store_written_samples", "Samples written to disk.", stats.written_samples)
+            yield from store_metrics(self._stats(self._store), self._store.health())
 
     def _stats(self, store: Store) -> StoreStats:
         now = time.monotonic()
@@ -119,15 +97,3 @@ class SystemState:
         for target in scrapes.targets():
             counts[target.health] += 1
         return counts
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")

@@ -156,9 +156,6 @@ def cardinality(frame: LabelFrame, limit: int) -> dict[str, Any]:
         "headStats": {
             "numSeries": len(frame),
             "numLabelPairs": sum(count for _, count in values_of),
-            "chunkCount": 0,
-            "minTime": 0,
-            "maxTime": 0,
         },
         "seriesCountByMetricName": ranked(metrics),
         "labelValueCountByLabelName": ranked(values_of),

@@ -42,6 +42,13 @@ class TargetsApi:
             data["droppedTargetCounts"] = dict(Counter(t.job for t in shown))
         return reply(request, data)
 
+    async def pools(self, request: Request) -> Response:
+        found: set[str] = set()
+        if self._scrapes is not None:
+            found = {target.job for target in self._scrapes.targets()}
+            found |= {target.job for target in self._scrapes.dropped_targets()}
+        return reply(request, {"scrapePools": sorted(found)})
+
     async def metadata(self, request: Request) -> Response:
         """What each target says about its metrics, for the targets that `match_target` selects."""
         params = await read_params(request, 0)

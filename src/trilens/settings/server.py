@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ByteSize, Field, SecretStr, field_validator
+from pydantic import ByteSize, Field, SecretStr, field_validator, model_validator
 
 from trilens.settings.duration import Duration
 from trilens.settings.group import Group, Texts, read_secret
@@ -22,6 +22,8 @@ class ServerSettings(Group):
         default=None, description="Every client sends it as a bearer token, or as the password of basic auth."
     )
     token_file: Path | None = Field(default=None, description="A file that holds the token.")
+    tls_cert_file: Path | None = Field(default=None, description="A certificate: the server speaks https.")
+    tls_key_file: Path | None = Field(default=None, description="The key of that certificate.")
     allowed_hosts: Texts = Field(
         default=(),
         description="Host names that requests may carry besides localhost and loopback addresses when there "
@@ -55,6 +57,12 @@ class ServerSettings(Group):
     def _has_port(cls, value: str) -> str:
         split_address(value)
         return value
+
+    @model_validator(mode="after")
+    def _key_with_certificate(self) -> ServerSettings:
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            raise ValueError("tls_cert_file and tls_key_file go together")
+        return self
 
     @property
     def address(self) -> tuple[str, int]:

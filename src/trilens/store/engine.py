@@ -245,6 +245,7 @@ def _session_settings(options: EngineOptions) -> dict[str, str | int]:
     return {
         "max_threads": options.threads,
         "max_query_size": 256 * _MIB,  # thousands of series are asked for by their ids, written out
+        "max_insert_threads": 1,  # so that one insert is one part of a partition, seen whole or not at all
         "max_partitions_per_insert_block": 0,  # a backfill may span many days
         "output_format_arrow_compression_method": "none",  # in memory, lz4 doubles the time of a large read
         "output_format_arrow_string_as_string": 1,

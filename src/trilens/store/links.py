@@ -2,7 +2,7 @@
 
 Both speak the same SQL and Arrow, and that is all the rest of the store knows. clickhouse-connect can drive
 chdb too, but it copies every result once more (5.8 million rows: 300 ms against 180) and stages every insert
-in a temporary file, which a container with a read-only root does not have; chdb's own calls are no longer.
+in a temporary file (300,000 rows: 100 ms against 80), for which a read-only container has no place.
 """
 
 from __future__ import annotations
@@ -63,14 +63,12 @@ class EmbeddedLink:
         return pa.ipc.open_file(pa.foreign_buffer(memory.ctypes.data, memory.size, base=result)).read_all()
 
     def insert(self, table: str, rows: pa.Table) -> None:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_table(rows)
         columns = ", ".join(identifier(name) for name in rows.column_names)
-        statement = f"INSERT INTO {identifier(table)} ({columns})"
-        with self._connection.send_insert(statement, format="ArrowStream") as inserter:
-            inserter.append(sink.getvalue().to_pybytes())
-            inserter.finish()
+        # `Python(rows)` is the argument above: chdb finds it by its name. (Its streaming `send_insert` will
+        # not do: on a full disk it reports success.)
+        self._connection.query(
+            f"INSERT INTO {identifier(table)} ({columns}) SELECT {columns} FROM Python(rows)", "Null"
+        )
 
     def command(self, sql: str) -> None:
         self._connection.query(sql, "Null")

@@ -243,6 +243,7 @@ class Writer:
             self._failure = None
             self._in_flight = None
             waiters = batch.waiters
+            self._changed.notify_all()
         for waiter in waiters:
             waiter.set_result(None)
 

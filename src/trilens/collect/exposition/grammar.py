@@ -19,13 +19,19 @@ _METRIC: Final = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL: Final = r"[a-zA-Z_][a-zA-Z0-9_]*"
 _QUOTED: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_VALUE: Final = rf"(?:{_NUMBER}|[+-]?(?i:inf|infinity)|(?i:nan))"
+_VALUE: Final = rf"(?:{_NUMBER}|[+-]?(?i:inf(?:inity)?)|(?i:nan))"
 
 _MAX_EXEMPLAR_CHARACTERS: Final = 128
+_MAY_HAVE_EXEMPLAR: Final = ("_total", "_bucket")
 _INT64_MAX: Final = 2**63 - 1
 _ESCAPE: Final = re.compile(r"\\([\\\"n])")
 _UNESCAPED: Final = {"\\": "\\", '"': '"', "n": "\n"}
 
+# What nearly every series looks like, in both formats: read in one go.
+_PLAIN_PAIR: Final = rf'({_LABEL})="([^"\\]*)"'
+_PLAIN_LABEL: Final = re.compile(_PLAIN_PAIR)
+_BARE_PAIR: Final = _PLAIN_PAIR.replace("(", "").replace(")", "")
+_PLAIN_SERIES: Final = re.compile(rf"(?P<metric>{_METRIC})\{{(?P<labels>{_BARE_PAIR}(?:,{_BARE_PAIR})*)\}}")
 METRIC_RE: Final = re.compile(_METRIC)
 QUOTED_RE: Final = re.compile(_QUOTED)
 
@@ -59,21 +65,21 @@ class Grammar:
     seconds: bool  # timestamps are seconds, possibly fractional; otherwise whole milliseconds
 
 
-def _label_pattern(blank: str) -> re.Pattern[str]:
+def _label_pattern(blank: str, end: str) -> re.Pattern[str]:
     name = rf"(?P<name>{_LABEL}|{_QUOTED})"
     value = rf"(?:{blank}={blank}(?P<value>{_QUOTED}))?"
-    return re.compile(rf"{blank}{name}{blank}{value}{blank}(?P<end>[,}}])", re.DOTALL)
+    return re.compile(rf"{blank}{name}{blank}{value}{blank}(?P<end>{end})", re.DOTALL)
 
 
 TEXT: Final = Grammar(
-    label=_label_pattern(r"[ \t]*"),
+    label=_label_pattern(r"[ \t]*", "[,}]?"),  # as in Prometheus, a comma may be missing
     tail=re.compile(rf"[ \t]*(?P<value>{_VALUE})(?:[ \t]+(?P<t>-?[0-9]+))?[ \t]*"),
     blanks=re.compile(r"[ \t]*"),
     trailing_comma=True,
     seconds=False,
 )
 OPENMETRICS: Final = Grammar(
-    label=_label_pattern(""),
+    label=_label_pattern("", "[,}]"),
     tail=re.compile(rf" (?P<value>{_VALUE})(?: (?P<t>{_NUMBER}))?(?P<exemplar> # \{{.*)?", re.DOTALL),
     blanks=re.compile(""),
     trailing_comma=False,
@@ -96,6 +102,8 @@ def parse_sample_line(text: str, grammar: Grammar, line: int) -> SampleLine:
     exemplar = None
     end = tail.end()
     if grammar.seconds and tail["exemplar"] is not None:
+        if not labels[0][1].endswith(_MAY_HAVE_EXEMPLAR):
+            raise ExpositionError(f"{labels[0][1]} cannot have an exemplar", line=line)
         exemplar = _parse_exemplar(text, tail.start("exemplar") + 3, line)
     elif end != len(text):
         raise ExpositionError(f"unexpected text after the sample: {_excerpt(text, end)}", line=line)
@@ -115,11 +123,14 @@ def _milliseconds(text: str, grammar: Grammar) -> int:
 
 def _parse_series(text: str, grammar: Grammar, line: int) -> tuple[LabelPairs, int]:
     """`name`, `name{...}` or `{"name", ...}`; the metric name comes first in the result."""
-    at = grammar.blanks.match(text).end()  # type: ignore[union-attr]  # matches the empty text too
-    name = METRIC_RE.match(text, at)
-    if name is not None:
-        at = name.end()
-    brace = grammar.blanks.match(text, at).end()  # type: ignore[union-attr]
+    plain = _PLAIN_SERIES.match(text)
+    if plain is not None:
+        pairs: LabelPairs = _PLAIN_LABEL.findall(plain["labels"])
+        _reject_repeated_names(pairs, line)
+        return [(METRIC_NAME, plain["metric"]), *pairs], plain.end()
+    name = METRIC_RE.match(text)
+    at = 0 if name is None else name.end()
+    brace = _skip(grammar.blanks, text, at)
     if text[brace : brace + 1] != "{":
         if name is None:
             raise ExpositionError(f"expected a metric name, got {_excerpt(text, at)}", line=line)
@@ -138,7 +149,7 @@ def _parse_labels(text: str, at: int, grammar: Grammar, line: int) -> tuple[str 
     """After the opening brace, to after the closing one: (quoted metric name, labels, end)."""
     metric: str | None = None
     labels: LabelPairs = []
-    at = grammar.blanks.match(text, at).end()  # type: ignore[union-attr]
+    at = _skip(grammar.blanks, text, at)
     if text[at : at + 1] == "}":
         return metric, labels, at + 1
     while True:
@@ -156,7 +167,7 @@ def _parse_labels(text: str, at: int, grammar: Grammar, line: int) -> tuple[str 
         if found["end"] == "}":
             break
         if grammar.trailing_comma:
-            closing = grammar.blanks.match(text, at).end()  # type: ignore[union-attr]
+            closing = _skip(grammar.blanks, text, at)
             if text[closing : closing + 1] == "}":
                 at = closing + 1
                 break
@@ -164,18 +175,23 @@ def _parse_labels(text: str, at: int, grammar: Grammar, line: int) -> tuple[str 
     return metric, labels, at
 
 
+def _skip(blanks: re.Pattern[str], text: str, at: int) -> int:
+    found = blanks.match(text, at)
+    assert found is not None  # it matches the empty text too
+    return found.end()
+
+
 def _unquote(name: str) -> str:
     return unescape(name[1:-1]) if name[0] == '"' else name
 
 
 def _reject_repeated_names(labels: LabelPairs, line: int) -> None:
-    seen: set[str] = set()
-    for name, _ in labels:
-        if name in seen:
-            raise ExpositionError(f"label {name!r} appears twice", line=line)
-        if name == METRIC_NAME:
-            raise ExpositionError("the label __name__ cannot be given", line=line)
-        seen.add(name)
+    names = [name for name, _ in labels]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ExpositionError(f"label {twice!r} appears twice", line=line)
+    if METRIC_NAME in names:
+        raise ExpositionError("the label __name__ cannot be given", line=line)
 
 
 def _parse_exemplar(text: str, at: int, line: int) -> Exemplar:

@@ -45,16 +45,11 @@ def parse_comment(text: str, openmetrics: bool, line: int) -> Comment | None:
     if name is None:
         raise ExpositionError(f"# {keyword} needs a metric name", line=line)
     metric = unescape(name[0][1:-1]) if name[0][0] == '"' else name[0]
-    value = rest[name.end() :]
-    if openmetrics:
-        if not value.startswith(" "):
-            raise ExpositionError(f"# {keyword} {metric} needs a space and a text", line=line)
-        value = value[1:]
-    else:
-        value = value.lstrip(" \t")
+    blank, value = rest[name.end() : name.end() + 1], rest[name.end() + 1 :]
+    if blank != " " and (openmetrics or blank not in ("", "\t")):
+        raise ExpositionError(f"# {keyword} {metric} needs a space and a text", line=line)
     if keyword == "TYPE":
         kinds = OPENMETRICS_TYPES if openmetrics else TEXT_TYPES
-        value = value if openmetrics else value.rstrip(" \t\r")
         if value not in kinds:
             raise ExpositionError(f"{value!r} is not a metric type", line=line)
         value = "unknown" if value == "untyped" else value

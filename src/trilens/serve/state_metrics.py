@@ -1,0 +1,86 @@
+"""The parts' own counts as metrics. The names are a promise to dashboards: docs/api.md lists them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from trilens.collect.appender import ScrapeStats
+    from trilens.collect.remote_write.receiver import WriteStats
+    from trilens.store.store import StoreHealth, StoreStats
+
+
+def scrape_metrics(stats: ScrapeStats, targets: Mapping[str, int]) -> Iterator[Metric]:
+    yield _by("trilens_scrape_targets", "Scrape targets by health.", "health", targets)
+    yield _counter("trilens_scrapes", "Scrapes, failed ones too.", stats.scrapes)
+    yield _counter("trilens_scrapes_failed", "Scrapes that failed.", stats.failures)
+    yield _counter("trilens_scrape_body_bytes", "Bytes scraped, uncompressed.", stats.body_bytes)
+    outcomes = {
+        "appended": stats.samples_appended,
+        "repeated": stats.samples_repeated,
+        "duplicate": stats.samples_duplicate,
+        "out_of_order": stats.samples_out_of_order,
+        "too_old": stats.samples_too_old,
+        "too_far_ahead": stats.samples_too_far_ahead,
+        "refused": stats.samples_refused,
+    }
+    yield _counted("trilens_scrape_samples", "Scraped samples by what became of them.", "outcome", outcomes)
+
+
+def write_metrics(stats: WriteStats) -> Iterator[Metric]:
+    yield _counter("trilens_remote_write_requests", "Remote write requests that decoded.", stats.requests)
+    outcomes = {
+        "appended": stats.samples_appended,
+        "repeated": stats.samples_repeated,
+        "duplicate": stats.samples_duplicate,
+        "out_of_order": stats.samples_out_of_order,
+        "too_old": stats.samples_too_old,
+    }
+    help_text = "Received samples by what became of them."
+    yield _counted("trilens_remote_write_samples", help_text, "outcome", outcomes)
+    refused = {
+        "series": stats.series_refused,
+        "histograms": stats.histograms_refused,
+        "exemplars": stats.exemplars_dropped,
+    }
+    yield _counted("trilens_remote_write_refused", "Other things that were not taken.", "kind", refused)
+
+
+def store_metrics(stats: StoreStats, health: StoreHealth) -> Iterator[Metric]:
+    read_only = float(health.read_only_reason is not None)
+    yield gauge("trilens_store_read_only", "1 while writes are refused.", read_only)
+    yield gauge("trilens_store_damaged_parts", "Parts found damaged at start.", len(health.damage))
+    yield gauge("trilens_store_series", "Series known.", stats.series)
+    yield gauge("trilens_store_samples", "Raw samples on disk.", stats.samples)
+    yield gauge("trilens_store_disk_bytes", "Size on disk.", stats.disk_bytes)
+    yield gauge("trilens_store_pending_samples", "Samples not on disk yet.", stats.pending_samples)
+    yield gauge("trilens_store_recent_bytes", "Memory of the recent window.", stats.recent_bytes)
+    yield _counter("trilens_store_written_samples", "Samples written to disk.", stats.written_samples)
+
+
+def gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value=value)
+
+
+def _by(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
+
+
+def _counted(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family
