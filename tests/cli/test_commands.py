@@ -131,6 +131,7 @@ def _printed(show) -> list[str]:
         (["query", "up", "--server", "localhost"], 2, "is not an http:// or https:// URL"),
         (["query", "up", "--server", "http://127.0.0.1:1"], 1, "no answer from http://127.0.0.1:1"),
         (["query", "up", "--data", "/nowhere"], 2, "no such data directory: /nowhere"),
+        (["query", "up", "--data", str(DOCS)], 2, "docs holds no Trilens data"),
         (["promql", "test", "/nowhere.test"], 2, "no such script: /nowhere.test"),
         (["config", "check", "/nowhere.yaml"], 2, "cannot read the settings file /nowhere.yaml"),
     ],

@@ -147,7 +147,7 @@ def test_scrapes_reloads_and_shows_targets(tmp_path: Path) -> None:
 
 
 def test_refusals_are_one_line_and_touch_nothing(tmp_path: Path) -> None:
-    open_to_all = trilens("up", "--listen", "0.0.0.0:0", "--data", str(tmp_path / "data"))
+    open_to_all = trilens("up", "--listen", "gpu-1.invalid:80", "--data", str(tmp_path / "data"))
     assert open_to_all.returncode == 2
     assert "without a token" in open_to_all.stderr
     with socket.create_server(("127.0.0.1", 0)) as taken:

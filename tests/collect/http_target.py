@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -37,13 +38,15 @@ class _Server(ThreadingHTTPServer):
 class HttpTarget:
     """`answers` by path; requests are kept as (path, headers). Use as a context manager."""
 
-    def __init__(self, body: bytes | str = b"") -> None:
+    def __init__(self, body: bytes | str = b"", *, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, Answer] = {"/metrics": Answer(_bytes(body))}
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.asked = threading.Semaphore(0)
         self.hold = threading.Event()  # an answer is held back until it is set
         self.hold.set()
         self._server = _Server(("127.0.0.1", 0), self._handler())
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property

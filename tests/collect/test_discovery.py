@@ -13,7 +13,6 @@ from http_target import HttpTarget
 from trilens.collect.config import FileSdConfig, HttpSdConfig
 from trilens.collect.discovery.file import FileDiscovery
 from trilens.collect.discovery.http import HttpDiscovery
-from trilens.collect.http_client import HttpClient
 from trilens.model.errors import DiscoveryError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ async def test_http_answers_that_are_no_target_list(body: str, content_type: str
     with HttpTarget() as server:
         server.say(body, "/sd", content_type=content_type)
         section = HttpSdConfig(url=f"http://{server.address}/sd")
-        client = HttpClient(section)
+        discovery = HttpDiscovery(section)
         with pytest.raises(DiscoveryError, match=reason):
-            await HttpDiscovery(section).fetch(client)
-        await client.close()
+            await discovery.fetch()
+        await discovery.close()

@@ -5,6 +5,8 @@ import math
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as client_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as client_text
 
@@ -135,6 +137,7 @@ def test_text_lines(line: str, labels: dict[str, str], value: float, t_ms: int |
         (b'a{x="\xff"} 1', 1, "UTF-8"),
         (b"# TYPE a nonsense", 1, "not a metric type"),
         (b"a 1 1.5", 1, "unexpected text"),
+        (b"a 1 " + b"9" * 5000, 1, "unexpected text"),
         (b"<html>", 1, "metric name"),
     ],
 )
@@ -174,6 +177,54 @@ def test_bounds_are_spelled_as_go_does(number: float, text: str) -> None:
     assert openmetrics_float(number) == text
 
 
+@pytest.mark.parametrize(
+    ("stamp", "t_ms"), [("1.5", 1500), ("-1.5e3", -1_500_000), ("1e400", 2**62), ("-1e30", -(2**62))]
+)
+def test_openmetrics_timestamps_are_seconds(stamp: str, t_ms: int) -> None:
+    (sample,), _ = parse_samples(f"a 1 {stamp}\n# EOF\n".encode(), openmetrics=True)
+    assert sample.t_ms == t_ms
+
+
+def lines_of(*pieces: str) -> st.SearchStrategy[bytes]:
+    return st.lists(st.sampled_from(pieces), max_size=12).map(lambda parts: "".join(parts).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    first=lines_of(
+        "a",
+        "b",
+        " ",
+        "{",
+        "}",
+        '"',
+        "=",
+        ",",
+        "\n",
+        "x",
+        "\\",
+        "# TYPE ",
+        "# HELP ",
+        " counter",
+        "1",
+        "9" * 25,
+    ),
+    second=st.one_of(
+        st.binary(max_size=60), lines_of("a", " ", "1", "\n", "\r", '{x="1"}', "# EOF", "é", "NaN")
+    ),
+    openmetrics=st.booleans(),
+)
+def test_any_bytes_parse_or_are_refused_with_a_reason(first: bytes, second: bytes, openmetrics: bool) -> None:
+    parser = ExpositionParser(Counter())
+    for body in (first, second, first, b'a 1\na{x="1"} 2\n', second):
+        try:
+            parsed = parser.parse(body, openmetrics=openmetrics)
+        except ExpositionError as e:
+            assert e.line is not None
+        else:
+            assert len(parsed.refs) == len(parsed.values)
+
+
 class Counter:
     """Numbers series in the order in which it is asked, and remembers each question."""
 
@@ -204,6 +255,7 @@ def test_labels_are_parsed_once_in_a_series_life() -> None:
     ("second", "refs", "values"),
     [
         (b"# HELP a x1\na 2\nb 3\n", [0, 1], [2, 3]),  # the help grew by what could be a value
+        (b"# HELP a y\na 2\nb 3\n", [0, 1], [2, 3]),  # another help of the same length
         (b"# HELP a x\na 2\nbb 3\n", [0, 2], [2, 3]),  # another series of the same line count
         (b"# HELP a x\nb 3\na 2\n", [1, 0], [3, 2]),  # reordered
         (b"# HELP a x\na 2 1700000000000\nb 3\n", [0, 1], [2, 3]),  # a timestamp appears
@@ -223,13 +275,21 @@ def test_a_changed_layout_is_never_taken_for_the_old_one(
     assert parsed.values.tolist() == values
 
 
-def test_a_bad_value_in_a_known_layout_names_its_line() -> None:
+@pytest.mark.parametrize("body", [b"a 1\nb x\n", b"a 1\n2\n", b"a 1\nb \n", b"a 1\nb\n", b"a 1\nb 1 x\n"])
+def test_a_line_that_lost_its_series_or_value_is_refused(body: bytes) -> None:
     parser = ExpositionParser(Counter())
     parser.parse(b"a 1\nb 1\n", openmetrics=False)
     with pytest.raises(ExpositionError) as caught:
-        parser.parse(b"a 1\nb x\n", openmetrics=False)
+        parser.parse(body, openmetrics=False)
     assert caught.value.line == 2
     assert parser.parse(b"a 5\nb 6\n", openmetrics=False).values.tolist() == [5, 6]
+
+
+def test_a_layout_holds_for_its_format_only() -> None:
+    parser = ExpositionParser(Counter())
+    parser.parse(b"a 1\n", openmetrics=False)
+    with pytest.raises(ExpositionError, match="EOF"):
+        parser.parse(b"a 2\n", openmetrics=True)
 
 
 def test_the_same_text_means_something_else_in_another_format() -> None:

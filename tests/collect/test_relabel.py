@@ -82,6 +82,10 @@ def test_actions_that_keep_or_drop(step: dict[str, Any], kept: bool) -> None:
     assert run(LABELS, step) == (LABELS if kept else None)
 
 
+def test_a_dot_matches_a_line_break() -> None:
+    assert run({"a": "x\ny"}, {"source_labels": ["a"], "regex": "x.y", "action": "drop"}) is None
+
+
 def test_steps_see_the_work_of_steps_before() -> None:
     result = run(
         LABELS,

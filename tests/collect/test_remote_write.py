@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import threading
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -190,6 +191,35 @@ def test_labels_behind_the_sample_belong_to_the_series(receive: Receiving) -> No
     receive(snappy(WriteRequest(timeseries=[front])))
     receive(snappy(WriteRequest(timeseries=[front + more.SerializeToString()])))
     assert [s.labels for s in receive.sink.samples] == [{"__name__": "a"}, {"__name__": "a", "x": "1"}]
+    two = TimeSeries()
+    two.samples.add(timestamp=NOW + 1, value=2)
+    receive(snappy(WriteRequest(timeseries=[front + two.SerializeToString()])))
+    assert receive.sink.samples[-1] == ({"__name__": "a"}, NOW + 1, 2)
+
+
+def test_a_sample_of_the_usual_length_may_still_be_unusual(receive: Receiving) -> None:
+    known = TimeSeries()
+    known.labels.add(name="__name__", value="a")
+    labels = known.SerializeToString()
+    known.samples.add(timestamp=5, value=1)
+    receive(snappy(WriteRequest(timeseries=[known.SerializeToString()])))
+    # A time of four bytes and a field that we do not know: as long as a time of six bytes.
+    sample = b"\x12\x10\x09" + struct.pack("<d", 2.5) + b"\x10\x80\x80\x80\x01\x18\x05"
+    receive(snappy(WriteRequest(timeseries=[labels + sample])))
+    assert receive.sink.samples[-1] == ({"__name__": "a"}, 2**21, 2.5)
+
+
+def test_a_sample_behind_the_metadata_is_read(receive: Receiving) -> None:
+    symbols = ["", "__name__", "a"]
+    series = TimeSeriesV2(labels_refs=[1, 2])
+    series.samples.add(timestamp=NOW, value=1)
+    series.metadata.type = 2
+    usual = series.SerializeToString()
+    receive(snappy(RequestV2(symbols=symbols, timeseries=[usual])), V2)
+    more = TimeSeriesV2()
+    more.samples.add(timestamp=NOW + 1, value=2)
+    receive(snappy(RequestV2(symbols=symbols, timeseries=[usual + more.SerializeToString()])), V2)
+    assert receive.sink.values("a") == [1, 2]
 
 
 def test_a_label_that_is_not_utf8_is_refused(receive: Receiving) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
+import subprocess
 import threading
 import time
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import pytest
 from http_target import OPENMETRICS, Answer, HttpTarget
 from recording_sink import STALE, RecordingSink
 
+from servers import require_server
 from trilens.collect.config import ScrapeConfig, load_scrape_configs
 from trilens.collect.loop import align
 from trilens.collect.manager import ScrapeManager
@@ -229,6 +232,15 @@ def test_openmetrics_is_asked_for_and_read(target: HttpTarget) -> None:
     assert sink.metadata["a_s"] == ("unknown", "", "s")
 
 
+def test_the_fallback_decides_for_a_type_that_says_nothing(target: HttpTarget) -> None:
+    target.say("# EOFF\na 1\n", content_type="application/octet-stream")
+    openmetrics = job(target, name="om", fallback_scrape_protocol="OpenMetricsText1.0.0")
+    with scraping(job(target, name="text"), openmetrics) as (_, sink):
+        sink.wait_for(lambda s: s.values("up", job="text") and s.values("up", job="om"))
+    assert sink.values("up", job="text")[0] == 1
+    assert sink.values("up", job="om")[0] == 0
+
+
 def test_strict_openmetrics_is_a_choice(target: HttpTarget) -> None:
     target.say("# TYPE a counter\na_total -1\n# EOF\n", content_type=OPENMETRICS)
     strict = job(target, name="strict", strict_openmetrics=True)
@@ -278,6 +290,35 @@ def test_requests_carry_credentials_params_and_headers(target: HttpTarget, tmp_p
     assert headers["Accept-Encoding"] == "identity"
 
 
+def test_a_proxy_is_asked_for_the_whole_url(target: HttpTarget) -> None:
+    target.say("a 1\n", "http://far.example:9/metrics")
+    with scraping(job("far.example:9", proxy_url=f"http://{target.address}")) as (_, sink):
+        sink.wait_for(lambda s: s.of("a"))
+
+
+def test_tls_is_verified_unless_told_otherwise(tmp_path: Path) -> None:
+    openssl = require_server("openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=gpu"
+    files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=DNS:gpu"]
+    subprocess.run([openssl, "req", *options.split(), *files], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    trusting = {"ca_file": str(certificate), "server_name": "gpu"}
+    with HttpTarget("a 1\n", tls=context) as target:
+        configs = [
+            job(target, name="stranger", scheme="https"),
+            job(target, name="trusted", scheme="https", tls_config=trusting),
+            job(target, name="careless", scheme="https", tls_config={"insecure_skip_verify": True}),
+        ]
+        with scraping(*configs) as (manager, sink):
+            sink.wait_for(lambda s: len({x.labels["job"] for x in s.of("up")}) == 3)
+            errors = {status.job: status.last_error for status in manager.targets()}
+    assert "certificate" in errors["stranger"]
+    assert sink.values("up", job="stranger")[0] == 0
+    assert sink.values("up", job="trusted")[0] == sink.values("up", job="careless")[0] == 1
+
+
 def test_redirects(target: HttpTarget) -> None:
     target.say("", status=302, headers={"Location": "/moved"})
     target.say("a 1\n", "/moved")
@@ -304,9 +345,19 @@ def test_a_target_that_goes_away_is_marked_stale_after_its_next_scrape(
     assert sink.of("up")[-1].t_ms > sink.of("up")[-2].t_ms
 
 
+def test_a_job_that_is_removed_ends_its_series(target: HttpTarget) -> None:
+    with HttpTarget("c 1\n") as other, scraping(job(target), job(other, name="other")) as (manager, sink):
+        sink.wait_for(lambda s: s.of("a") and s.of("c"))
+        manager.reload([job(other, name="other")])
+        sink.wait_for(lambda s: STALE in s.values("a") and STALE in s.values("up"))
+        assert [status.job for status in manager.targets()] == ["other"]
+    assert STALE not in sink.values("c")
+
+
 def test_a_target_that_comes_back_in_time_is_not_marked(target: HttpTarget) -> None:
     config = job(target, scrape_interval="400ms")
-    with scraping(config) as (manager, sink):
+    # Even where an old marker would still be taken.
+    with scraping(config, sink=RecordingSink(takes_old=True)) as (manager, sink):
         sink.wait_for(lambda s: s.of("a"))
         manager.reload([])
         manager.reload([config])
@@ -444,8 +495,11 @@ def test_nan_is_no_staleness_marker(target: HttpTarget) -> None:
     assert math.isnan(value)
 
 
-def test_a_job_whose_certificate_cannot_be_read_does_not_start(target: HttpTarget) -> None:
-    manager = ScrapeManager([job(target, tls_config={"ca_file": "missing.pem"})], RecordingSink())
+@pytest.mark.parametrize("own", [True, False], ids=["of the target", "of the discovery"])
+def test_a_job_whose_certificate_cannot_be_read_does_not_start(target: HttpTarget, own: bool) -> None:
+    missing = {"tls_config": {"ca_file": "missing.pem"}}
+    more = missing if own else {"http_sd_configs": [{"url": "http://127.0.0.1:1", **missing}]}
+    manager = ScrapeManager([job(target, **more)], RecordingSink())
     with pytest.raises(ConfigError, match="tls_config"):
         manager.start()
     assert not any(thread.name == "trilens-scrape" for thread in threading.enumerate())

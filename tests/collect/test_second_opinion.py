@@ -6,13 +6,17 @@ import json
 import time
 import urllib.parse
 import urllib.request
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from http_target import OPENMETRICS, TEXT, HttpTarget
+from recording_sink import RecordingSink
 
 from servers import free_port, require_corpus, require_server, running
+from trilens.collect.config import load_scrape_configs
 from trilens.collect.exposition import parse_samples
+from trilens.collect.manager import ScrapeManager
 from trilens.model.errors import ExpositionError
 
 if TYPE_CHECKING:
@@ -118,10 +122,10 @@ class Api:
         ) as answer:
             return json.load(answer)["data"]
 
-    def wait(self, path: str, done: Callable[[Any], bool], timeout_s: float = 60) -> Any:
+    def wait(self, path: str, done: Callable[[Any], bool], timeout_s: float = 60, **params: str) -> Any:
         # Another program gives no event to wait for, so ask again until it answers as hoped.
         deadline = time.monotonic() + timeout_s
-        while not done(data := self.get(path)):
+        while not done(data := self.get(path, **params)):
             assert time.monotonic() < deadline, data
             time.sleep(0.1)
         return data
@@ -133,30 +137,34 @@ def target() -> Iterator[HttpTarget]:
         yield started
 
 
+@contextmanager
+def prometheus_running(document: dict[str, Any], tmp_path: Path) -> Iterator[Api]:
+    config, port = tmp_path / "prometheus.yml", free_port()
+    config.write_text(json.dumps(document))
+    command = [
+        require_server("prometheus"),
+        f"--config.file={config}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    url = f"http://127.0.0.1:{port}"
+    with running(command, f"{url}/-/ready", log=tmp_path / "log"):
+        yield Api(url)
+
+
 def healths(
     target: HttpTarget, texts: dict[str, bytes], tmp_path: Path, content_type: str = TEXT
 ) -> dict[str, str]:
     """Prometheus's health for each text, served under the path of its name."""
-    prometheus = require_server("prometheus")
     for name, text in texts.items():
         target.say(text, f"/{name}", content_type=content_type)
     jobs = [
         {"job_name": name, "metrics_path": f"/{name}", "static_configs": [{"targets": [target.address]}]}
         for name in texts
     ]
-    config = tmp_path / "prometheus.yml"
-    config.write_text(
-        json.dumps({"global": {"scrape_interval": "4s", "scrape_timeout": "4s"}, "scrape_configs": jobs})
-    )
-    port = free_port()
-    command = [
-        prometheus,
-        f"--config.file={config}",
-        f"--storage.tsdb.path={tmp_path / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with running(command, f"http://127.0.0.1:{port}/-/ready", log=tmp_path / "log"):
-        data = Api(f"http://127.0.0.1:{port}").wait(
+    document = {"global": {"scrape_interval": "4s", "scrape_timeout": "4s"}, "scrape_configs": jobs}
+    with prometheus_running(document, tmp_path) as api:
+        data = api.wait(
             "/api/v1/targets",
             lambda data: (
                 len(data["activeTargets"]) == len(texts)
@@ -180,3 +188,64 @@ def test_prometheus_takes_all_openmetrics_that_we_take(target: HttpTarget, tmp_p
     health = healths(target, texts, tmp_path, OPENMETRICS)
     lenient = [n for n, text in texts.items() if health[n] != "up" and ours(text, openmetrics=True)]
     assert lenient == []
+
+
+SCRAPE = {
+    "global": {"scrape_interval": "1s"},
+    "scrape_configs": [
+        {
+            "job_name": "j",
+            "metric_relabel_configs": [
+                {"source_labels": ["__name__"], "regex": "go_memstats_.*", "action": "drop"},
+                {
+                    "source_labels": ["UUID"],
+                    "regex": "GPU-(.{8}).*",
+                    "target_label": "short",
+                    "replacement": "u-$1",
+                },
+                {"action": "labelmap", "regex": "Host(.*)", "replacement": "host_$1"},
+                {"action": "labeldrop", "regex": "DCGM_.*"},
+                {"source_labels": ["gpu"], "action": "hashmod", "modulus": 4, "target_label": "shard"},
+            ],
+        }
+    ],
+}
+
+
+def comparable(labels: dict[str, str]) -> tuple[tuple[str, str | float], ...]:
+    """2.42 keeps the spelling of bounds, which we follow 3 in normalising."""
+    bounds = ("le", "quantile")
+    return tuple(sorted((n, float(v) if n in bounds else v) for n, v in labels.items()))
+
+
+def test_both_store_the_same_series_and_values(target: HttpTarget, tmp_path: Path) -> None:
+    texts = [
+        require_corpus("textparse", "alltypes.237mfs.prom.txt"),
+        require_corpus("dcgm", "v1.35_kops.prom"),
+        require_corpus("dcgm", "h100x8_eks_aicr.prom"),
+    ]
+    body = b"".join(text.read_bytes() for text in texts)
+    target.say(body + b'clash{job="x",exported_job="y",instance=""} 1\n')
+    document = json.loads(json.dumps(SCRAPE))
+    labels = {"rack": "r1", "Hostname": "of the target"}
+    document["scrape_configs"][0]["static_configs"] = [{"targets": [target.address], "labels": labels}]
+    sink = RecordingSink()
+    manager = ScrapeManager(load_scrape_configs(document, tmp_path), sink)
+    manager.start()
+    try:
+        with prometheus_running(document, tmp_path) as api:
+            data = api.wait("/api/v1/query", lambda d: len(d["result"]) > 10, query='{job="j"}')
+            sink.wait_for(lambda s: s.of("up"))
+    finally:
+        manager.stop()
+    theirs = {comparable(r["metric"]): float(r["value"][1]) for r in data["result"]}
+    mine = {comparable(s.labels): s.value for s in sink.samples}
+    assert mine.keys() == theirs.keys()
+    timed = {"scrape_duration_seconds", "scrape_series_added"}
+    differing = {
+        key: (value, theirs[key])
+        for key, value in mine.items()
+        if dict(key)["__name__"] not in timed and str(float(value)) != str(theirs[key])
+    }
+    assert differing == {}
+    assert len(mine) > 1000

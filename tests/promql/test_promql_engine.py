@@ -260,6 +260,19 @@ def test_the_mean_of_equal_samples_is_that_sample(window: int) -> None:
     assert result.present is None
 
 
+def test_bytes_that_are_no_text_never_reach_an_answer(source: MemorySource) -> None:
+    assert instant(source, r'"a\xffb"').text == "a\ufffdb"
+    replaced = written(instant(source, r'label_replace(n, "job", "\xff$1", "job", "(.*)")'))
+    assert [labels["job"] for labels, _ in replaced] == ["\ufffda", "\ufffdb"]
+    for query in (
+        r'label_join(n, "\xff", "-")',
+        r'count_values("\xff", n)',
+        'label_replace(n, "", "", "", "")',
+    ):
+        with pytest.raises(PromQLEvalError, match="invalid"):
+            instant(source, query)
+
+
 def test_count_values_may_overwrite_a_label_it_groups_by(source: MemorySource) -> None:
     got = written(instant(source, "count_values by (job, i) ('job', m > bool 5)"))
     assert sorted((labels["job"], labels["i"], v[0]) for labels, v in got) == [
@@ -268,6 +281,11 @@ def test_count_values_may_overwrite_a_label_it_groups_by(source: MemorySource) -
         ("1", "10", 1),
         ("1", "2", 1),
     ]
+
+
+def test_long_and_deep_expressions_are_evaluated(source: MemorySource) -> None:
+    assert instant(source, "+".join(["1"] * 1001)).values.tolist() == [[1001]]
+    assert written(over(source, "abs(" * 99 + "sum(n)" + ")" * 99))[0][1] == [2, 6, 6, 4, 6, 6]
 
 
 def test_nothing_is_ambiguous_at_a_step_without_a_pair(source: MemorySource) -> None:
@@ -299,7 +317,7 @@ def test_too_many_samples_are_refused_before_they_are_made(source: MemorySource)
     with pytest.raises(QueryTooLarge):
         engine.instant("max_over_time(none[100y:1s])", 5 * MINUTE, QueryGuard())
     with pytest.raises(QueryTooLarge, match="points of each series"):
-        engine.range("m", 0, MAX_STEPS * 1000, 1000, QueryGuard())
+        engine.range("m", 0, (MAX_STEPS + 1) * 1000, 1000, QueryGuard())
     with pytest.raises(QueryTooLarge):
         engine.range("count_values('v', time() + m)", 0, 5 * MINUTE, 1000, QueryGuard(max_samples=10_000))
 
@@ -366,7 +384,7 @@ class _Gridding(MemorySource):
             return None
         steps = (request.end_ms - request.start_ms) // request.step_ms + 1
         labels = LabelFrame.of(self.symbols, [{"__name__": "m_total", "i": "1"}])
-        return Gridded(labels, np.full((1, steps), 42.0), None, samples_read=0, warnings=("from the source",))
+        return Gridded(labels, np.full((1, steps), 42.0), None, warnings=("from the source",))
 
 
 def test_leaves_are_computed_at_the_source_where_it_can() -> None:

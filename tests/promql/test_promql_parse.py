@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
 from trilens.model.series import Matcher
@@ -36,6 +38,9 @@ from trilens.promql.parse import parse, prettify, selectors
         ("foo offset 5m offset 3m", 14, "multiple times"),
         ('foo{a="x" or b="y"}', 10, "unexpected 'or'"),
         ("foo ! bar", 4, ""),
+        ("sum(foo) + limitk(foo, bar)", 18, "expected type scalar"),
+        ("limit_ratio(foo, bar)", 12, "expected type scalar"),
+        ('a + foo{x="y", a=~".+*"}', 18, "illegal regex"),
     ],
 )
 def test_an_error_points_at_its_cause(query: str, at: int, message: str) -> None:
@@ -65,6 +70,41 @@ def test_line_and_column_are_in_the_message() -> None:
 def test_newer_syntax_is_named(query: str, what: str) -> None:
     with pytest.raises(PromQLUnsupported, match=what.replace("(", r"\(").replace(")", r"\)")):
         parse(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["(" * 100_000 + "1" + ")" * 100_000, "-" * 5000 + "1", "^".join(["2"] * 5000), "+".join(["a"] * 9000)],
+    ids=["brackets", "signs", "powers", "terms"],
+)
+def test_an_expression_without_end_is_refused_before_it_is_parsed(query: str) -> None:
+    """The parser would exhaust the stack, which no exception handler survives."""
+    with pytest.raises(PromQLSyntaxError, match="too deeply"):
+        parse(query)
+
+
+def test_long_and_deep_expressions_are_fine() -> None:
+    terms = parse(" or ".join(["a"] * 1000))
+    assert isinstance(terms, nodes.Binary)
+    assert nodes.value_kind(terms) == "vector"
+    assert isinstance(parse("abs(" * 99 + "a" + ")" * 99), nodes.Call)
+
+
+WORDS = "foo sum rate by on offset bool and group_left fill start() 5m 1 0x1F Inf"
+MARKS = '=~ != ( ) [ ] { } , + - * / ^ % @ : = < > ! ~ $ # é "a" \'b `c`'
+PIECES = st.sampled_from([*WORDS.split(), *MARKS.split(), "\n"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PIECES, max_size=12).map(" ".join))
+def test_any_text_is_a_query_or_an_error_that_points_into_it(text: str) -> None:
+    try:
+        parse(text)
+    except PromQLSyntaxError as e:
+        assert e.position is not None
+        assert 0 <= e.position <= len(text)
+    except PromQLUnsupported:
+        pass
 
 
 def _positions(expr: nodes.Expr) -> dict[str, int]:

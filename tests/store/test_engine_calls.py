@@ -125,6 +125,13 @@ def test_a_query_over_its_rows_is_refused(engine: Engine) -> None:
         engine.query_arrow("SELECT number AS n FROM numbers(100000)", settings={"max_result_rows": 1000})
 
 
+def test_an_answer_holds_nothing_of_a_query_that_failed(location: str | Path) -> None:
+    with Engine.open(location, EngineOptions(readers=1)) as engine:
+        with pytest.raises(StoreError, match="throwIf"):
+            engine.query_arrow("SELECT number, throwIf(number = 3000000) AS f FROM numbers(4000000)")
+        assert engine.query_arrow("SELECT 7 AS seven").to_pydict() == {"seven": [7]}
+
+
 def test_reads_run_beside_a_slow_one(engine: Engine) -> None:
     slow = QueryGuard(timeout_s=60)
 

@@ -30,7 +30,7 @@ _OTHER_TOP_LEVEL: Final = frozenset(
     {"alerting", "rule_files", "remote_write", "remote_read", "storage", "tracing", "otlp", "runtime"}
 )
 _OTHER_GLOBAL: Final = frozenset(
-    {"evaluation_interval", "rule_query_offset", "external_labels", "query_log_file", "extra_scrape_metrics"}
+    {"evaluation_interval", "rule_query_offset", "external_labels", "query_log_file"}
 )
 _UNSUPPORTED: Final = {
     "oauth2": "OAuth 2 is not supported yet",
@@ -41,6 +41,7 @@ _UNSUPPORTED: Final = {
     "scrape_failure_log_file": "a log of failed scrapes is not supported yet; see the targets page",
     "convert_classic_histograms_to_nhcb": "native histograms are not supported yet",
     "scrape_native_histograms": "native histograms are not supported yet",
+    "extra_scrape_metrics": "the extra series about scrapes are not supported yet",
 }
 _SUPPORTED_DISCOVERY: Final = ("static_configs", "file_sd_configs", "http_sd_configs")
 
@@ -174,7 +175,7 @@ _GLOBAL_DEFAULTS: Final = frozenset(
         "label_name_length_limit", "label_value_length_limit", "target_limit", "keep_dropped_targets",
         "scrape_protocols", "metric_name_validation_scheme", "metric_name_escaping_scheme",
         "always_scrape_classic_histograms", "convert_classic_histograms_to_nhcb", "scrape_native_histograms",
-        "scrape_failure_log_file",
+        "scrape_failure_log_file", "extra_scrape_metrics",
     }
 )  # fmt: skip
 

@@ -36,16 +36,6 @@ class Batch(NamedTuple):
     values: Floats
 
 
-class LivingSeries(NamedTuple):
-    """What a target has said and not taken back; handed on when its job is configured anew."""
-
-    scraped: Codes
-    reports: Codes
-
-    def all(self) -> Codes:
-        return np.concatenate([self.scraped, self.reports])
-
-
 class ScrapedSamples(NamedTuple):
     """A scrape that parsed. `stale` are series that the scrape before had and this one has not."""
 
@@ -61,20 +51,13 @@ class ScrapedSamples(NamedTuple):
 class TargetIngest:
     """Remembers, between scrapes, the parser's layout and which series are alive."""
 
-    def __init__(
-        self,
-        config: ScrapeConfig,
-        target_labels: Labels,
-        sink: SampleSink,
-        *,
-        inherited: LivingSeries | None = None,
-    ) -> None:
+    def __init__(self, config: ScrapeConfig, target_labels: Labels, sink: SampleSink) -> None:
         self._config = config
         self._resolver = SeriesResolver(config, target_labels, sink)
         self._parser = ExpositionParser(self._resolver)
         self._kept_at: np.ndarray[tuple[int], np.dtype[np.intp]] | None = None  # None: all are kept
         self._kept_refs: Codes = _NO_REFS
-        self._alive: Codes = _NO_REFS if inherited is None else inherited.scraped
+        self._alive: Codes = _NO_REFS
         # Made on the first report, so that a target that is never scraped leaves no series.
         self._report_refs: Codes = _NO_REFS
         self._report_labels = [
@@ -110,8 +93,9 @@ class TargetIngest:
             self._report_refs = np.array(refs, dtype=np.int32)
         return Batch(self._report_refs, np.full(len(values), t_ms, np.int64), np.array(values))
 
-    def living(self) -> LivingSeries:
-        return LivingSeries(self._alive, self._report_refs)
+    def living(self) -> Codes:
+        """What the target has said and not taken back, its `up` included."""
+        return np.concatenate([self._alive, self._report_refs])
 
     def _note_kept(self, refs: Codes) -> None:
         kept_at = np.flatnonzero(refs != DROPPED)

@@ -8,15 +8,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from trilens.collect.ingest import Batch, LivingSeries, TargetIngest, join
+from trilens.collect.ingest import Batch, TargetIngest, join
 from trilens.collect.target import Health, Target, TargetStatus
 from trilens.model.errors import ConfigError, ExpositionError, ScrapeError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trilens.collect.appender import Appender
     from trilens.collect.config import ScrapeConfig
     from trilens.collect.exposition import FamilyMetadata
@@ -26,11 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OPENMETRICS: Final = "application/openmetrics-text"
+_TEXT: Final = "text/plain"
 _ACCEPT: Final = {
     "OpenMetricsText1.0.0": f"{_OPENMETRICS};version=1.0.0",
     "OpenMetricsText0.0.1": f"{_OPENMETRICS};version=0.0.1",
-    "PrometheusText1.0.0": "text/plain;version=1.0.0",
-    "PrometheusText0.0.4": "text/plain;version=0.0.4",
+    "PrometheusText1.0.0": f"{_TEXT};version=1.0.0",
+    "PrometheusText0.0.4": f"{_TEXT};version=0.0.4",
 }
 
 
@@ -48,9 +45,6 @@ class ScrapeLoop:
         client: HttpClient,
         appender: Appender,
         timing: Timing,
-        still_alive: Callable[[], Codes],
-        *,
-        inherited: LivingSeries | None = None,
     ) -> None:
         self.target = target
         self.metadata: dict[str, FamilyMetadata] = {}
@@ -60,18 +54,17 @@ class ScrapeLoop:
         self._appender = appender
         self._stats = appender.stats
         self._timing = timing
-        self._still_alive = still_alive
-        self._ingest = TargetIngest(config, target.labels, appender.sink, inherited=inherited)
+        self._ingest = TargetIngest(config, target.labels, appender.sink)
         self._headers = _headers(config, target.timeout_s)
         self._stop = asyncio.Event()
-        self._mark_stale = False
+        self.next_tick = 0.0  # on the event loop's clock
         self.busy = False
         self._health: Health = "unknown"
         self._last_error = ""
         self._last_scrape_s: float | None = None
         self._last_duration_s: float | None = None
 
-    def living(self) -> LivingSeries:
+    def living(self) -> Codes:
         return self._ingest.living()
 
     def status(self) -> TargetStatus:
@@ -93,27 +86,24 @@ class ScrapeLoop:
         """Scraping ended by a defect of ours: say so where people look."""
         self._health, self._last_error = "down", f"scraping stopped: {error!r}"
 
-    def stop(self, *, mark_stale: bool) -> None:
-        """End after the scrape that may be under way. Shutdown and reload leave no markers."""
-        self._mark_stale = mark_stale
+    def stop(self) -> None:
+        """End after the scrape that may be under way."""
         self._stop.set()
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
         now_ms = _now_ms()
         wait_ms = self.target.wait_ms(self._timing.seed, now_ms)
-        tick, aligned_ms = clock() + wait_ms / 1000, now_ms + wait_ms
-        while not await self._stopped_before(tick):
+        self.next_tick, aligned_ms = clock() + wait_ms / 1000, now_ms + wait_ms
+        while not await self._stopped_before(self.next_tick):
             aligned_ms, t_ms = align(
                 aligned_ms, _now_ms(), self.target.interval_ms, self._timing.tolerance_s * 1000
             )
             await self._scrape(t_ms)
-            tick += self.target.interval_s
-            missed = max(0, int((clock() - tick) // self.target.interval_s))
+            self.next_tick += self.target.interval_s
+            missed = max(0, int((clock() - self.next_tick) // self.target.interval_s))
             self._stats.missed_ticks += missed
-            tick += missed * self.target.interval_s
-        if self._mark_stale:
-            await self._end(tick)
+            self.next_tick += missed * self.target.interval_s
 
     async def _stopped_before(self, tick: float) -> bool:
         try:
@@ -155,9 +145,8 @@ class ScrapeLoop:
             gzip=config.enable_compression,
         )
         self._stats.body_bytes += len(response.body)
-        found = self._ingest.read(
-            response.body, openmetrics=_is_openmetrics(response.content_type), t_ms=t_ms
-        )
+        openmetrics = _is_openmetrics(response.content_type, config.fallback_scrape_protocol)
+        found = self._ingest.read(response.body, openmetrics=openmetrics, t_ms=t_ms)
         self._describe(found.families)
         self._stats.samples_scraped += found.scraped
         self._stats.samples_too_far_ahead += found.too_far_ahead
@@ -173,20 +162,6 @@ class ScrapeLoop:
             if self.metadata.get(family.metric) != family:
                 self.metadata[family.metric] = family
                 self._appender.sink.describe(family.metric, family.kind, family.help_text, family.unit)
-
-    async def _end(self, next_tick: float) -> None:
-        """Mark the target's series stale at the time of the scrape that will not be.
-
-        The target may come back and write samples of its own: as Prometheus does, wait two intervals and a
-        bit, and leave out the series that are alive again by then.
-        """
-        if not len(self.living().all()):
-            return
-        await asyncio.sleep(next_tick - asyncio.get_running_loop().time())
-        t_ms = _now_ms()
-        await asyncio.sleep(self.target.interval_s * 1.1)
-        gone = np.setdiff1d(self.living().all(), self._still_alive())
-        self._append(self._appender.stale(gone, t_ms))
 
 
 def align(aligned_ms: int, now_ms: int, interval_ms: int, tolerance_ms: float) -> tuple[int, int]:
@@ -216,6 +191,9 @@ def _headers(config: ScrapeConfig, timeout_s: float) -> dict[str, str]:
     }
 
 
-def _is_openmetrics(content_type: str) -> bool:
-    """Anything else is read as Prometheus text: an exporter that names no type is still an exporter."""
-    return content_type.partition(";")[0].strip().lower() == _OPENMETRICS
+def _is_openmetrics(content_type: str, fallback: str | None) -> bool:
+    """A type that is neither is the fallback, or Prometheus text: an exporter without a type is still one."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in (_OPENMETRICS, _TEXT) and fallback is not None:
+        return fallback.startswith("OpenMetrics")
+    return kind == _OPENMETRICS

@@ -7,7 +7,10 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from trilens.collect.appender import Appender, ScrapeStats
+from trilens.collect.endings import Endings
 from trilens.collect.loop import Timing
 from trilens.collect.pool import ScrapePool
 from trilens.model.errors import ConfigError
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
     from trilens.collect.exposition import FamilyMetadata
     from trilens.collect.sink import SampleSink
     from trilens.collect.target import DroppedTarget, TargetStatus
+    from trilens.model.labels import Codes, Labels
 
 _TIMESTAMP_TOLERANCE_S: Final = 0.002
 _STOP_GRACE_S: Final = 5.0
+_NO_REFS: Final = np.zeros(0, dtype=np.int32)
 
 
 class TargetMetadata(NamedTuple):
@@ -48,7 +53,7 @@ class ScrapeManager:
         seed = f"{socket.gethostname()}{sorted((external_labels or {}).items())}"
         self._timing = Timing(seed, timestamp_tolerance_s)
         self._pools: dict[str, ScrapePool] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._endings = Endings(self._appender, self._alive_with)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="trilens-scrape", daemon=True)
         self._reloading = threading.Lock()
@@ -108,27 +113,25 @@ class ScrapeManager:
         wanted = {config.job_name: config for config in configs}
         # Made first: a configuration whose certificates cannot be read changes nothing.
         fresh = {
-            job: ScrapePool(config, self._appender, self._timing)
+            job: ScrapePool(config, self._appender, self._timing, self._endings)
             for job, config in wanted.items()
             if job not in self._pools or self._pools[job].config != config
         }
         pools = dict(self._pools)
-        for job in pools.keys() - wanted.keys():
-            await self._retire(pools.pop(job))
-        await asyncio.gather(*(pools[job].stop(grace_s=_STOP_GRACE_S) for job in fresh if job in pools))
-        for job, pool in fresh.items():
-            pool.start(pools[job].inheritance() if job in pools else None)
-            pools[job] = pool
-        self._pools = pools
+        over = [pool for job, pool in pools.items() if job in fresh or job not in wanted]
+        await asyncio.gather(*(pool.stop(grace_s=_STOP_GRACE_S) for pool in over))
+        for pool in over:
+            for loop in pool.loops():
+                self._endings.add(loop)
+        self._pools = {job: fresh[job] if job in fresh else pools[job] for job in wanted}
+        for pool in fresh.values():
+            pool.start()
 
-    async def _retire(self, pool: ScrapePool) -> None:
-        await pool.stop(grace_s=_STOP_GRACE_S, mark_stale=True)
-        task = asyncio.create_task(pool.finish())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _alive_with(self, labels: Labels) -> Codes:
+        """The living series of the targets that have these labels."""
+        loops = (loop for pool in self._current() for loop in pool.loops() if loop.target.labels == labels)
+        return np.concatenate([_NO_REFS, *(loop.living() for loop in loops)])
 
     async def _shut_down(self, grace_s: float) -> None:
-        for task in list(self._ending):
-            task.cancel()
-        await asyncio.gather(*self._ending, return_exceptions=True)
         await asyncio.gather(*(pool.stop(grace_s=grace_s) for pool in self._current()))
+        await self._endings.stop()

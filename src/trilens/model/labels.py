@@ -130,7 +130,11 @@ class LabelFrame:
         """Add a label, or replace it; names stay sorted."""
         rest = self.drop((name,))
         at = sum(1 for n in rest.names if n < name)
-        columns = np.insert(rest.codes, at, codes, axis=1) if len(self) else np.zeros((0, len(rest.names) + 1), np.int32)
+        columns = (
+            np.insert(rest.codes, at, codes, axis=1)
+            if len(self)
+            else np.zeros((0, len(rest.names) + 1), np.int32)
+        )
         return LabelFrame(self.symbols, (*rest.names[:at], name, *rest.names[at:]), columns.astype(np.int32))
 
     def labels(self, row: int) -> dict[str, str]:

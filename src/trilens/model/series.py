@@ -67,7 +67,8 @@ class GridRequest:
     """A leaf computed where the samples lie: `function` over (t - range_ms, t] at every step.
 
     `function` is a PromQL function that takes one range vector, or "instant" for a plain selector, where
-    range_ms is the lookback and a staleness marker as the last sample means "nothing here".
+    range_ms is the lookback and a staleness marker as the last sample means "nothing here". `summary` names
+    the columns of `Summaries` from which the asker could compute it too; none means that it could not.
     """
 
     matchers: tuple[Matcher, ...]
@@ -76,6 +77,29 @@ class GridRequest:
     end_ms: int
     step_ms: int
     range_ms: int
+    summary: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        return (self.end_ms - self.start_ms) // self.step_ms + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """What the samples of each series amount to in windows of equal width, side by side.
+
+    Window j is (first_end_ms + (j - 1) * width_ms, first_end_ms + j * width_ms], and the first one begins
+    where the request's first range begins. Each column is (series, windows): `count` of samples, their
+    `min`, `max`, `sum`, the `first` and `last` value with `first_t` and `last_t`; `reset_sum`, the values
+    just before each counter reset; `ended`, whether a staleness marker follows the last sample. Where
+    `count` is 0 the others mean nothing, but for `ended`.
+    """
+
+    labels: LabelFrame
+    width_ms: int
+    first_end_ms: int
+    columns: dict[str, NDArray[np.generic]]
+    warnings: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +112,6 @@ class Gridded:
     labels: LabelFrame
     values: Floats
     present: NDArray[np.bool_] | None
-    samples_read: int
     warnings: tuple[str, ...] = field(default=())
 
 

@@ -165,14 +165,16 @@ def _clamp_max(ev: Evaluator, node: Call) -> Vector:
 
 def _label_replace(ev: Evaluator, node: Call) -> Vector:
     vector = ev.vector(node.args[0])
-    dst, replacement, src, pattern = (ev.text(arg) for arg in node.args[1:])
+    dst = ev.label_name(node.args[1], "destination label name in label_replace():")
+    replacement, src, pattern = (ev.text(arg) for arg in node.args[2:])
     return relabel.label_replace(vector, dst, replacement, src, pattern)
 
 
 def _label_join(ev: Evaluator, node: Call) -> Vector:
     vector = ev.vector(node.args[0])
-    dst, separator, *sources = (ev.text(arg) for arg in node.args[1:])
-    return relabel.label_join(vector, dst, separator, sources)
+    dst = ev.label_name(node.args[1], "destination label name in label_join():")
+    sources = [ev.label_name(arg, "source label name in label_join():") for arg in node.args[3:]]
+    return relabel.label_join(vector, dst, ev.text(node.args[2]), sources)
 
 
 def _sort(ev: Evaluator, node: Call) -> Vector:
@@ -200,7 +202,7 @@ def _histogram_quantile(ev: Evaluator, node: Call) -> Vector:
 def _histogram_quantiles(ev: Evaluator, node: Call) -> Vector:
     arg, label, *wanted = node.args
     qs = [(ev.scalar(q), q.pos) for q in wanted]
-    return histogram.quantiles(ev.vector(arg), ev.text(label), qs, ev.ctx.notes, arg.pos)
+    return histogram.quantiles(ev.vector(arg), ev.label_name(label), qs, ev.ctx.notes, arg.pos)
 
 
 def _histogram_fraction(ev: Evaluator, node: Call) -> Vector:

@@ -11,7 +11,7 @@ from trilens.model.series import SelectRequest
 if TYPE_CHECKING:
     from trilens.model.labels import Symbols
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock
+    from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Summaries
     from trilens.promql.annotations import Annotations
     from trilens.promql.nodes import At
     from trilens.promql.source import SeriesSource
@@ -29,7 +29,7 @@ class Context:
     lookback_ms: int
     subquery_step_ms: int
     _selected: dict[SelectRequest, tuple[LabelFrame, SampleBlock]] = field(default_factory=dict)
-    _gridded: dict[GridRequest, Gridded | None] = field(default_factory=dict)
+    _gridded: dict[GridRequest, Gridded | Summaries | None] = field(default_factory=dict)
 
     @property
     def instant(self) -> bool:
@@ -48,21 +48,17 @@ class Context:
         if request not in self._selected:
             self.guard.check()
             selected = self.source.select(request, self.guard)
-            self.guard.take_series(len(selected.labels))
-            self.guard.take_samples(len(selected.samples.t))
             self.notes.from_source(selected.warnings)
             labels = LabelFrame(self.symbols, selected.labels.names, selected.labels.codes)
             self._selected[request] = (labels, selected.samples)
         return self._selected[request]
 
-    def grid(self, request: GridRequest) -> Gridded | None:
+    def grid(self, request: GridRequest) -> Gridded | Summaries | None:
         """The leaf computed at the source, where it can."""
         if request not in self._gridded:
             self.guard.check()
             gridded = self.source.grid(request, self.guard)
             if gridded is not None:
-                self.guard.take_series(len(gridded.labels))
-                self.guard.take_samples(gridded.values.size)
                 self.notes.from_source(gridded.warnings)
             self._gridded[request] = gridded
         return self._gridded[request]

@@ -17,6 +17,7 @@ from trilens.promql.context import Context
 from trilens.promql.evaluate import Evaluator
 from trilens.promql.parse import parse
 from trilens.promql.result import QueryResult
+from trilens.promql.tokens import readable
 from trilens.promql.vector import (
     METADATA_LABELS,
     Grid,
@@ -61,7 +62,11 @@ class Engine:
         match value:
             case Text():
                 result = QueryResult(
-                    "string", LabelFrame.empty(ctx.symbols), grid.times, np.zeros((0, 1)), text=value.value
+                    "string",
+                    LabelFrame.empty(ctx.symbols),
+                    grid.times,
+                    np.zeros((0, 1)),
+                    text=readable(value.value),
                 )
             case Scalar():
                 labels = from_scalar(ctx, value.values).labels
@@ -84,7 +89,7 @@ class Engine:
         if end_ms < start_ms:
             raise PromQLEvalError("end timestamp must not be before start time")
         count = (end_ms - start_ms) // step_ms + 1
-        if count > MAX_STEPS:
+        if count - 1 > MAX_STEPS:
             raise QueryTooLarge(
                 f"the query asks for {count:,} points of each series; the limit is {MAX_STEPS:,}"
             )

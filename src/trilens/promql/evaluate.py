@@ -10,6 +10,7 @@ from trilens.model.errors import PromQLEvalError
 from trilens.promql import aggregate, binary, calls, nodes
 from trilens.promql.leaf import Ranged, leaf_grid, make_windows, select_instant, select_windows
 from trilens.promql.relabel import check_label_name
+from trilens.promql.tokens import readable
 from trilens.promql.vector import Grid, Scalar, Text, Value, Vector
 from trilens.promql.windows import as_block
 
@@ -63,6 +64,12 @@ class Evaluator:
     def text(self, expr: Expr) -> str:
         value = self.evaluate(expr)
         assert isinstance(value, Text), "the parser checks argument types"
+        return readable(value.value)
+
+    def label_name(self, expr: Expr, what: str = "label name") -> str:
+        value = self.evaluate(expr)
+        assert isinstance(value, Text), "the parser checks argument types"
+        check_label_name(value.value, what)
         return value.value
 
     def ranged(self, expr: Expr) -> Ranged:
@@ -100,31 +107,33 @@ class Evaluator:
         return value.replace(values=-value.values, drop_name=True)
 
     def _binary(self, expr: nodes.Binary) -> Value:
-        lhs, rhs = self.evaluate(expr.lhs), self.evaluate(expr.rhs)
+        first, links = nodes.chain(expr)
+        value = self.evaluate(first)
+        for link in links:
+            value = self._operate(link, value, self.evaluate(link.rhs))
+        return value
+
+    def _operate(self, expr: nodes.Binary, lhs: Value, rhs: Value) -> Value:
         self.ctx.guard.check()
+        op, return_bool = expr.op, expr.return_bool
         match lhs, rhs:
             case Scalar(), Scalar():
-                return Scalar(binary.scalars(expr.op, lhs.values, rhs.values))
+                return Scalar(binary.scalars(op, lhs.values, rhs.values))
             case Vector(), Scalar():
-                return binary.vector_scalar(
-                    expr.op, lhs, rhs.values, swapped=False, return_bool=expr.return_bool
-                )
+                return binary.vector_scalar(op, lhs, rhs.values, swapped=False, return_bool=return_bool)
             case Scalar(), Vector():
-                return binary.vector_scalar(
-                    expr.op, rhs, lhs.values, swapped=True, return_bool=expr.return_bool
-                )
+                return binary.vector_scalar(op, rhs, lhs.values, swapped=True, return_bool=return_bool)
             case Vector(), Vector():
-                if expr.op in nodes.SET_OPERATORS:
-                    return binary.set_operation(expr.op, lhs, rhs, expr.matching)
-                return binary.vectors(expr.op, lhs, rhs, expr.matching, return_bool=expr.return_bool)
+                if op in nodes.SET_OPERATORS:
+                    return binary.set_operation(op, lhs, rhs, expr.matching)
+                return binary.vectors(op, lhs, rhs, expr.matching, return_bool=return_bool)
         raise AssertionError("the parser checks operand types")
 
     def _aggregate(self, expr: nodes.Aggregate) -> Vector:
         param = expr.param
         if expr.op == "count_values":
             assert param is not None, "the parser asks for the label"
-            label = self.text(param)
-            check_label_name(label, "label name")
+            label = self.label_name(param)
             inner = self.vector(expr.expr)
             return aggregate.count_values(
                 inner, expr.labels, without=expr.without, label=label, guard=self.ctx.guard

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from trilens.model.labels import METRIC_NAME, LabelFrame
-from trilens.model.series import GridRequest
-from trilens.promql import overtime, rate
+from trilens.model.series import GridRequest, Summaries
+from trilens.promql import overtime, rate, summaries
 from trilens.promql.vector import Grid, Vector
 from trilens.promql.windows import latest, windows, without_stale
 
@@ -49,12 +49,6 @@ RANGE_FUNCTIONS: Final[dict[str, Callable[[Windows], tuple[Floats, Bools]]]] = {
 """Functions of one range vector and nothing else. Those with further arguments are called by name."""
 
 KEEP_NAME: Final = frozenset({"last_over_time", "first_over_time"})
-
-PUSHED_DOWN: Final = frozenset(
-    {"rate", "increase", "delta", "irate", "idelta", "changes", "resets", "avg_over_time", "sum_over_time"}
-    | {"count_over_time", "min_over_time", "max_over_time", "last_over_time", "present_over_time"}
-)
-"""What a source is asked to compute itself; it says no where it would not be exact."""
 
 
 def leaf_grid(ctx: Context, grid: Grid, offset_ms: int, at: At | None) -> Grid:
@@ -110,7 +104,7 @@ def make_windows(ctx: Context, block: SampleBlock, grid: Grid, range_ms: int) ->
 
 def push_down_range(ctx: Context, function: str, node: RangeSelector, grid: Grid) -> Vector | None:
     """A function of a range selector, computed where the samples lie; None if that is not possible."""
-    if function not in PUSHED_DOWN:
+    if function not in summaries.COLUMNS:
         return None
     at = leaf_grid(ctx, grid, node.selector.offset_ms, node.selector.at)
     vector = _pushed_down(ctx, node.selector, at, function, node.range_ms)
@@ -118,12 +112,16 @@ def push_down_range(ctx: Context, function: str, node: RangeSelector, grid: Grid
 
 
 def _pushed_down(ctx: Context, node: Selector, at: Grid, function: str, range_ms: int) -> Vector | None:
-    request = GridRequest(node.matchers, function, at.start, at.end, at.step, range_ms)
+    columns = summaries.COLUMNS[function]
+    request = GridRequest(node.matchers, function, at.start, at.end, at.step, range_ms, columns)
     found = ctx.grid(request)
     if found is None:
         return None
     labels = LabelFrame(ctx.symbols, found.labels.names, found.labels.codes)
     drop_name = function not in KEEP_NAME and function != "instant"
+    if isinstance(found, Summaries):
+        values, present = summaries.evaluate(function, found, at, range_ms)
+        return _vector(labels, values, present, drop_name=drop_name)
     return _vector(labels, found.values, found.present, drop_name=drop_name)
 
 

@@ -75,9 +75,11 @@ class MemorySource:
                     raise PromQLUnsupported(f"{what} are not supported")
             t, v = series.between(request.start_ms, request.end_ms)
             if len(t):
+                guard.take_samples(len(t))
                 rows.append(named)
                 times.append(t)
                 values.append(v)
+        guard.take_series(len(rows))
         if not rows:
             return Selected(LabelFrame.empty(self._symbols), SampleBlock.empty())
         offsets = np.concatenate(([0], np.cumsum([len(t) for t in times]))).astype(np.int64)

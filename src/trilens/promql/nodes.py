@@ -127,6 +127,14 @@ def unwrap(expr: Expr) -> Expr:
     return expr
 
 
+def chain(expr: Binary) -> tuple[Expr, list[Binary]]:
+    """`a + b + c ...` leans to the left: its first operand, and its operations in the order they are done."""
+    links = [expr]
+    while isinstance(links[-1].lhs, Binary):
+        links.append(links[-1].lhs)
+    return links[-1].lhs, links[::-1]
+
+
 def value_kind(expr: Expr) -> ValueKind:
     match expr:
         case Number():
@@ -140,8 +148,9 @@ def value_kind(expr: Expr) -> ValueKind:
         case Call():
             return expr.returns
         case Binary():
-            both = value_kind(expr.lhs), value_kind(expr.rhs)
-            return "scalar" if both == ("scalar", "scalar") else "vector"
+            first, links = chain(expr)
+            kinds = {value_kind(first), *(value_kind(link.rhs) for link in links)}
+            return "scalar" if kinds == {"scalar"} else "vector"
         case _:
             return "vector"
 
@@ -162,4 +171,5 @@ def same_at_every_step(expr: Expr) -> bool:
         case Aggregate():
             return same_at_every_step(expr.expr) and (expr.param is None or same_at_every_step(expr.param))
         case Binary():
-            return same_at_every_step(expr.lhs) and same_at_every_step(expr.rhs)
+            first, links = chain(expr)
+            return same_at_every_step(first) and all(same_at_every_step(link.rhs) for link in links)

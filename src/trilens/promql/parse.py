@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import promql_parser
+import re2
 
 from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
 from trilens.model.series import Matcher
 from trilens.promql import nodes
 from trilens.promql.position import locate, unsupported_syntax
-from trilens.promql.tokens import closing, string_value, tokenize
+from trilens.promql.tokens import closing, deepest, string_value, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ _MATCHING_WORDS: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=1024)  # rules and dashboards ask the same all day
 def parse(query: str) -> Expr:
     """Raises PromQLSyntaxError with the position, or PromQLUnsupported for PromQL that is not read here."""
     return _Reader(query).read(_parse(query))
@@ -50,9 +53,13 @@ def selectors(text: str) -> tuple[Matcher, ...]:
 
 
 def _parse(query: str) -> Any:
-    complaint = _complaint(query)
-    if complaint is None:
+    too_deep = deepest(tokenize(query))
+    if too_deep is not None:  # the parser would run out of stack, and take the process with it
+        raise PromQLSyntaxError("the expression is nested too deeply", query=query, position=too_deep.pos)
+    try:
         return promql_parser.parse(query)
+    except ValueError as e:
+        complaint = str(e)
     feature = unsupported_syntax(query)
     if feature is not None:
         raise PromQLUnsupported(f"{feature} is not supported")
@@ -66,6 +73,13 @@ def _complaint(query: str) -> str | None:
     except ValueError as e:
         return str(e)
     return None
+
+
+def compile_pattern(pattern: str) -> Any:
+    """An RE2 pattern that means whole values, in which a dot is any character. Raises re2.error."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(f"^(?s:{pattern})$", options)
 
 
 def _milliseconds(delta: timedelta | None) -> int:
@@ -149,20 +163,36 @@ class _Reader:
         without = modifier is not None and modifier.type == promql_parser.AggModifierType.Without
         labels = tuple(modifier.labels) if modifier is not None else ()
         param = args[0] if len(args) == 2 else None
+        if param is not None:
+            self._check_param(str(node.op), param)
         return nodes.Aggregate(pos, str(node.op), args[-1], param, labels, without)
 
+    def _check_param(self, op: str, param: Expr) -> None:
+        """The parser looks at the older aggregations' parameters only."""
+        wanted = "string" if op == "count_values" else "scalar"
+        kind = nodes.value_kind(param)
+        if kind != wanted:
+            message = f"expected type {wanted} in aggregation parameter of {op!r}, got {kind}"
+            raise PromQLSyntaxError(message, query=self._query, position=param.pos)
+
     def _binary(self, node: Any, pos: int) -> Expr:
-        lhs = self.read(node.lhs)
-        self._next += 1
-        if self._peek() == "bool":
+        chain = []  # `a + b + c ...` leans to the left: read it in a loop, however long it is
+        while isinstance(node, promql_parser.BinaryExpr):
+            chain.append(node)
+            node = node.lhs
+        expr = self.read(node)
+        for link in reversed(chain):
             self._next += 1
-        while self._peek() in _MATCHING_WORDS and self._starts_modifier():
-            self._next += 1
-            self._skip_group()
-        rhs = self.read(node.rhs)
-        modifier = node.modifier
-        return_bool = modifier is not None and modifier.return_bool
-        return nodes.Binary(pos, str(node.op), lhs, rhs, _matching(modifier), return_bool)
+            if self._peek() == "bool":
+                self._next += 1
+            while self._peek() in _MATCHING_WORDS and self._starts_modifier():
+                self._next += 1
+                self._skip_group()
+            rhs = self.read(link.rhs)
+            modifier = link.modifier
+            return_bool = modifier is not None and modifier.return_bool
+            expr = nodes.Binary(pos, str(link.op), expr, rhs, _matching(modifier), return_bool)
+        return expr
 
     def _starts_modifier(self) -> bool:
         """`fill` and its kin may also be metric names; as modifiers they have a number in brackets."""
@@ -177,10 +207,22 @@ class _Reader:
                 "unexpected 'or' in label matching", query=self._query, position=found.pos
             )
         matchers = [Matcher(m.name, _OPS[str(m.op).split(".")[-1]], m.value) for m in node.matchers.matchers]
+        for matcher in matchers:
+            if matcher.op in ("=~", "!~"):
+                self._check_pattern(matcher.value, pos)
         name = node.name
         if name:
             matchers.insert(0, Matcher("__name__", "=", name))
         return nodes.Selector(pos, name, tuple(matchers), _milliseconds(node.offset), at)
+
+    def _check_pattern(self, pattern: str, pos: int) -> None:
+        """The parser knows another dialect: some of its patterns are none in RE2."""
+        try:
+            compile_pattern(pattern)
+        except re2.error as e:
+            strings = (t for t in self._tokens if t.kind == "string" and t.pos >= pos)
+            at = next((t.pos for t in strings if string_value(t.text) == pattern), pos)
+            raise PromQLSyntaxError(f"illegal regex {pattern!r}", query=self._query, position=at) from e
 
     def _arguments(self, args: list[Any]) -> tuple[Expr, ...]:
         self._take("(")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from trilens.promql.windows import row_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trilens.model.series import Floats, SampleBlock
+    from trilens.model.series import Floats, SampleBlock, Times
     from trilens.promql.vector import Bools
     from trilens.promql.windows import Windows
 
@@ -50,35 +50,41 @@ def _extrapolated(w: Windows, *, counter: bool, per_second: bool) -> tuple[Float
         result = v[last] - v[first]
         if counter:
             _add_resets(w.block, first, last, result)
+        t, v = w.block.t, w.block.v
         for rows in row_blocks(result.shape):
-            _stretch(w, first[rows], last[rows], result[rows], counter=counter)
+            head, tail = first[rows], last[rows]
+            stretch(result[rows], Ends(t[head], t[tail], v[head], tail - head), w.ends, w.range_ms, counter)
         if per_second:
             result /= w.range_ms / 1000.0
     return result, present
 
 
-def _stretch(
-    w: Windows, first: NDArray[np.int64], last: NDArray[np.int64], result: Floats, *, counter: bool
-) -> None:
+class Ends(NamedTuple):
+    """The first and the last sample of every window, and how many intervals lie between them."""
+
+    t_first: Times
+    t_last: Times
+    v_first: Floats
+    intervals: NDArray[np.int64]
+
+
+def stretch(result: Floats, of: Ends, until: Times, range_ms: int, counter: bool) -> None:
     """From the samples to the ends of the window, in place.
 
     To the very end where a sample lies near it (within 1.1 mean intervals), else by half an interval; a
     counter never to before the time it would have been zero.
     """
-    t = w.block.t
-    t_first, t_last = t[first], t[last]
-    sampled = (t_last - t_first) / 1000.0
-    interval = sampled / (last - first)
+    sampled = (of.t_last - of.t_first) / 1000.0
+    interval = sampled / of.intervals
     near = interval * 1.1
     interval *= 0.5
-    to_start = (t_first - (w.ends - w.range_ms)) / 1000.0
+    to_start = (of.t_first - (until - range_ms)) / 1000.0
     to_start = np.where(to_start >= near, interval, to_start)
     if counter:
-        v_first = w.block.v[first]
-        to_zero = sampled * (v_first / result)
-        limited = (result > 0) & (v_first >= 0) & (to_zero < to_start)
+        to_zero = sampled * (of.v_first / result)
+        limited = (result > 0) & (of.v_first >= 0) & (to_zero < to_start)
         to_start = np.where(limited, to_zero, to_start)
-    to_end = (w.ends - t_last) / 1000.0
+    to_end = (until - of.t_last) / 1000.0
     to_end = np.where(to_end >= near, interval, to_end)
     result *= (sampled + to_start + to_end) / sampled
 

@@ -10,6 +10,7 @@ import re2
 
 from trilens.model.errors import PromQLEvalError
 from trilens.model.labels import METRIC_NAME
+from trilens.promql.parse import compile_pattern
 from trilens.promql.vector import Vector, label_order, merge_equal
 
 if TYPE_CHECKING:
@@ -30,13 +31,10 @@ def quoted(text: str) -> str:
 
 
 def label_replace(vector: Vector, dst: str, replacement: str, src: str, pattern: str) -> Vector:
-    options = re2.Options()
-    options.log_errors = False
     try:
-        matcher = re2.compile(f"^(?s:{pattern})$", options)
+        matcher = compile_pattern(pattern)
     except re2.error as e:
         raise PromQLEvalError(f"invalid regular expression in label_replace(): {pattern}") from e
-    check_label_name(dst, "destination label name in label_replace():")
     symbols = vector.labels.symbols
     codes, which = np.unique(vector.labels.column(src), return_inverse=True)
     changed = np.zeros(len(codes), dtype=bool)
@@ -66,9 +64,6 @@ def _expand(found: Any, template: str) -> str:
 
 
 def label_join(vector: Vector, dst: str, separator: str, sources: list[str]) -> Vector:
-    for source in sources:
-        check_label_name(source, "source label name in label_join():")
-    check_label_name(dst, "destination label name in label_join():")
     symbols = vector.labels.symbols
     picked = vector.labels.take(slice(None)).keep(sources)
     group, first = picked.groups()

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from trilens.model.labels import Symbols
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Gridded, GridRequest, Selected, SelectRequest
+    from trilens.model.series import Gridded, GridRequest, Selected, SelectRequest, Summaries
 
 
 class SeriesSource(Protocol):
-    """Thread-safe; labels come coded by `symbols`."""
+    """Thread-safe; labels come coded by `symbols`. It counts what it reads against the guard."""
 
     @property
     def symbols(self) -> Symbols: ...
@@ -19,5 +19,6 @@ class SeriesSource(Protocol):
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         """Raw samples."""
 
-    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | None:
-        """The same leaf computed at the source, or None where only `select` gives the exact answer."""
+    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | Summaries | None:
+        """The same leaf computed at the source, or summaries to compute it from; None where only `select`
+        gives the exact answer."""

@@ -77,6 +77,31 @@ def unbalanced(tokens: list[Token]) -> Token | None:
     return opened[-1] if opened else None
 
 
+_MAX_DEPTH: Final = 100
+_MAX_OPERATORS: Final = 1000
+_OPERATORS: Final = frozenset("+-*/%<>") | {"==", "!=", ">=", "<=", "and", "or", "unless", "atan2"}
+
+
+def deepest(tokens: list[Token]) -> Token | None:
+    """The token at which an expression is nested deeper, or is longer, than anybody would write; if any.
+
+    Powers lean to the right and signs stand before their operand: each is one level deeper, like a bracket.
+    """
+    depth = powers = signs = operators = 0
+    for token in tokens:
+        text = token.text.lower()
+        signs = signs + 1 if text in ("+", "-") else 0
+        powers += text == "^"
+        operators += text in _OPERATORS
+        if token.kind == "op" and text in "({[":
+            depth += 1
+        elif token.kind == "op" and text in ")}]":
+            depth -= 1
+        if depth + powers + signs > _MAX_DEPTH or operators > _MAX_OPERATORS:
+            return token
+    return None
+
+
 def closing(tokens: list[Token], start: int) -> int | None:
     """The index of the bracket that closes the one at `start`."""
     depth = 0
@@ -95,6 +120,11 @@ _ESCAPE: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 )
 _SHORT: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def readable(text: str) -> str:
+    """Text that can be written anywhere: bytes that are no UTF-8 become the sign for an unknown character."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def string_value(text: str) -> str:

@@ -11,6 +11,7 @@ from trilens.serve.compose import open_store
 from trilens.serve.params import Params
 from trilens.serve.queries import body_of, range_of
 from trilens.settings.storage import StorageSettings
+from trilens.store.engine import ENGINE_DIR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 def answer_at_rest(directory: Path, params: Mapping[str, str]) -> bytes:
     """The body that /api/v1/query or, with a `start`, query_range would answer."""
     if not directory.is_dir():
-        raise ConfigError(f"no such data directory: {directory}")  # or opening would make an empty one
+        raise ConfigError(f"no such data directory: {directory}")
+    if not (directory / ENGINE_DIR).is_dir():  # opening would make one, wherever this is
+        raise ConfigError(f"{directory} holds no Trilens data")
     given = Params(list(params.items()))
     store = open_store(StorageSettings(data_dir=directory), upkeep=False)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,6 @@ from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.probes import Probes
 from trilens.serve.push import SelfPush
 from trilens.serve.runner import QueryRunner
-from trilens.serve.security import required_token
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
@@ -44,10 +44,9 @@ _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so 
 class System:
     """A whole server but for the socket. Made, then `start`, then `stop`; making it opens the store."""
 
-    def __init__(self, settings: Settings, load: Callable[[], Settings]) -> None:
+    def __init__(self, settings: Settings, token: str | None, load: Callable[[], Settings]) -> None:
         self.settings = settings
         self._load = load
-        token = required_token(settings.server)
         configs = scrape_configs(settings)
         self.metrics = SelfMetrics()
         self.runner = QueryRunner(settings.query)
@@ -94,17 +93,21 @@ class System:
         self.runner.cancel_all()
 
     async def stop(self) -> None:
-        """First what brings samples in, then what reads, last the store, which writes out all it has."""
-        if self.scrapes is not None:
-            await asyncio.to_thread(self.scrapes.stop)
-        if self._push is not None:
-            await self._push.stop()
-        if self.upstream is not None:
-            await self.upstream.stop()
-        await asyncio.to_thread(self._intake.shutdown)
-        await asyncio.to_thread(self.runner.close)
-        if self.store is not None:
-            await asyncio.to_thread(self.store.close)
+        """First what brings samples in, then what reads, last the store, which writes out all it has.
+
+        The stack unwinds from its end, and goes on when a step fails: the store is closed in any case.
+        """
+        async with AsyncExitStack() as steps:
+            if self.store is not None:
+                steps.push_async_callback(asyncio.to_thread, self.store.close)
+            steps.push_async_callback(asyncio.to_thread, self.runner.close)
+            steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
+            if self.upstream is not None:
+                steps.push_async_callback(self.upstream.stop)
+            if self._push is not None:
+                steps.push_async_callback(self._push.stop)
+            if self.scrapes is not None:
+                steps.push_async_callback(asyncio.to_thread, self.scrapes.stop)
 
     async def reload(self) -> None:
         """Read the settings again and take over what may change while running: the scrape configuration."""

@@ -17,6 +17,7 @@ from trilens import __version__
 from trilens.model.errors import ConfigError
 from trilens.serve.compose import System
 from trilens.serve.logs import configure_logs
+from trilens.serve.security import required_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,10 +40,11 @@ def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | N
 async def serve(
     settings: Settings, load: Callable[[], Settings], announce: Callable[[str], None] | None = None
 ) -> None:
+    token = required_token(settings.server)
     check_certificate(settings)
     listener = bind(settings)
     try:
-        system = await asyncio.to_thread(System, settings, load)
+        system = await asyncio.to_thread(System, settings, token, load)
     except BaseException:
         listener.close()
         raise
@@ -116,8 +118,9 @@ def bind(settings: Settings) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as e:
+        reason = (e.strerror or str(e)).partition(" (while")[0]  # Python repeats the address there
         raise ConfigError(
-            f"cannot listen on {settings.server.listen}: {e.strerror or e}",
+            f"cannot listen on {settings.server.listen}: {reason}",
             hint="choose another with --listen",
         ) from e
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from trilens.simulate.fleet import Fleet
 
 
-_POLL_S = 0.02  # how soon a server notices that it should end
+_POLL_S = 0.1  # how soon a server notices that it should end
 
 
 class FleetTargets:
@@ -45,8 +46,9 @@ class FleetTargets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        with ThreadPoolExecutor(len(self._servers)) as pool:  # each waits until its server has noticed
+            list(pool.map(ThreadingHTTPServer.shutdown, self._servers))
         for server in self._servers:
-            server.shutdown()
             server.server_close()
         for thread in self._threads:
             thread.join()

@@ -194,6 +194,11 @@ class Engine:
                 raise StoreError("the store is closed")
             link = link or self._link()
             yield link
+        except BaseException:
+            # chdb puts what a failed query had already given out before the next answer of its connection.
+            self._discard(link)
+            link = None
+            raise
         finally:
             self._readers.put(link)
 
@@ -202,6 +207,11 @@ class Engine:
             link = self._connect()
         self._links.append(link)
         return link
+
+    def _discard(self, link: Link | None) -> None:
+        if link is not None:
+            self._links.remove(link)
+            link.close()
 
     def _close_links(self) -> None:
         while self._links:

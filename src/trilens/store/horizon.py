@@ -6,8 +6,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from trilens.store.schema import HOUR_MS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 NOTHING_ROLLED: Final = -(1 << 62)
 
@@ -19,9 +21,20 @@ class Horizon:
     through the same gate, before it reads. So every row is either in what the job reads or marked as late.
     """
 
-    def __init__(self, until_ms: int = NOTHING_ROLLED) -> None:
+    def __init__(self, until_ms: int = NOTHING_ROLLED, dirty_hours: Iterable[int] = ()) -> None:
         self._until_ms = until_ms
+        self._rolled_ms = until_ms
+        self._dirty = frozenset(dirty_hours)
         self._gate = threading.Lock()
+
+    @property
+    def rolled_ms(self) -> int:
+        """Up to here rollups are on disk; between this and the horizon they are being made."""
+        return self._rolled_ms
+
+    def has_dirty(self, start_ms: int, end_ms: int) -> bool:
+        """Whether rollups of (start, end] miss samples that are on disk."""
+        return any(start_ms < end_t and end_t - HOUR_MS < end_ms for end_t in self._dirty)
 
     @property
     def until_ms(self) -> int:
@@ -36,3 +49,14 @@ class Horizon:
     def advance(self, until_ms: int) -> None:
         with self._gate:
             self._until_ms = max(self._until_ms, until_ms)
+
+    def rolled(self, until_ms: int) -> None:
+        self._rolled_ms = max(self._rolled_ms, until_ms)
+
+    def mark_dirty(self, ends: Iterable[int]) -> None:
+        """Called by who holds the gate."""
+        self._dirty |= frozenset(ends)
+
+    def set_dirty(self, ends: Iterable[int]) -> None:
+        """Called by who holds the gate."""
+        self._dirty = frozenset(ends)

@@ -94,7 +94,9 @@ def insert_samples(engine: Engine, horizon: Horizon, rows: pa.Table) -> None:
     """Write samples, and mark the hours for which they come too late to be in the rollups."""
     with horizon.held() as until_ms:
         ends = hour_ends(rows["t"].to_numpy())
-        mark_dirty(engine, ends[ends <= until_ms])
+        late = ends[ends <= until_ms]
+        mark_dirty(engine, late)
+        horizon.mark_dirty(late.tolist())
         engine.insert_arrow("samples", rows)
 
 

@@ -10,6 +10,7 @@ from trilens.model.errors import StoreError
 from trilens.model.labels import METRIC_NAME
 from trilens.model.series import Gridded, SampleBlock, Selected
 from trilens.store.rows import read_samples
+from trilens.store.summaries import SummaryReader, table_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 
     from trilens.model.labels import Codes
     from trilens.model.query import QueryGuard
-    from trilens.model.series import GridRequest, Matcher, SelectRequest
+    from trilens.model.series import GridRequest, Matcher, SelectRequest, Summaries
     from trilens.store.admission import Admission
     from trilens.store.engine import Engine
+    from trilens.store.horizon import Horizon
     from trilens.store.index import Selection, SeriesIndex
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
@@ -37,13 +39,15 @@ class Reader:
         index: SeriesIndex,
         window: RecentWindow,
         admission: Admission,
-        writer: Writer | None,
+        writer: Writer,
+        horizon: Horizon,
     ) -> None:
         self._engine = engine
         self._index = index
         self._window = window
         self._admission = admission
         self._writer = writer
+        self._rollups = SummaryReader(engine, horizon)
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         chosen = self.series(request.matchers, request.start_ms, request.end_ms)
@@ -51,20 +55,42 @@ class Reader:
         block = self._window.read(chosen.refs, request.start_ms, request.end_ms, guard.take_samples)
         if block is not None:
             return Selected(chosen.labels, block)
-        return self._select_with_history(chosen, request.start_ms, request.end_ms, guard)
+        chosen = self._by_id(chosen)
+        block, warnings = self._joined(chosen, request.start_ms, request.end_ms, guard)
+        return Selected(chosen.labels, block, warnings)
 
-    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | None:
-        if request.function != "instant":
+    def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | Summaries | None:
+        begin = request.start_ms - request.range_ms
+        if request.function == "instant":
+            chosen = self.series(request.matchers, begin, request.end_ms)
+            guard.take_series(len(chosen))
+            steps = request.steps
+            found = self._window.latest(
+                chosen.refs, request.start_ms, request.step_ms, steps, request.range_ms
+            )
+            if found is not None:
+                values, present = found
+                guard.take_samples(values.size)
+                return Gridded(chosen.labels, values, None if present.all() else present)
+        elif table_for(request) is None:
             return None
-        chosen = self.series(request.matchers, request.start_ms - request.range_ms, request.end_ms)
-        guard.take_series(len(chosen))
-        count = (request.end_ms - request.start_ms) // request.step_ms + 1
-        guard.take_samples(len(chosen) * count)
-        found = self._window.latest(chosen.refs, request.start_ms, request.step_ms, count, request.range_ms)
-        if found is None:
-            return None
-        values, present = found
-        return Gridded(chosen.labels, values, None if present.all() else present, values.size)
+        else:
+            chosen = self.series(request.matchers, begin, request.end_ms)
+            guard.take_series(len(chosen))
+            if not len(chosen) or int(self._window.floors(chosen.refs).max()) <= begin:
+                return None  # the samples are at hand
+        return self._summaries(request, chosen, guard)
+
+    def _summaries(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Summaries | None:
+        chosen = self._by_id(chosen)
+        self._settle(request.end_ms)
+        metrics, every = self._metrics(chosen)
+
+        def recent(start_ms: int, end_ms: int) -> SampleBlock:
+            return self._joined(chosen, start_ms, end_ms, guard)[0]
+
+        ids = self._index.ids[chosen.refs]
+        return self._rollups.read(request, chosen, ids, metrics, every, recent, guard)
 
     def series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Selection:
         """The series that match and may have samples in the range."""
@@ -77,25 +103,39 @@ class Reader:
         within &= self._admission.oldest_t[refs] <= end_ms
         return within
 
-    def _select_with_history(
+    def _by_id(self, chosen: Selection) -> Selection:
+        """The engine answers in order of id, so the series are put into that order too."""
+        return chosen.take(np.argsort(self._index.ids[chosen.refs]))
+
+    def _joined(
         self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard
-    ) -> Selected:
-        # The engine answers in order of id, so the series are put into that order too.
-        chosen = chosen.take(np.argsort(self._index.ids[chosen.refs]))
+    ) -> tuple[SampleBlock, tuple[str, ...]]:
+        """Samples from the engine up to the window's floor and from the window above it."""
         for _ in range(_TRIES):
-            border = min(int(self._window.floors(chosen.refs).max()), end_ms)
+            floor = int(self._window.floors(chosen.refs).max(initial=start_ms))
+            border = max(start_ms, min(floor, end_ms))
             recent = self._window.read(chosen.refs, border, end_ms, guard.take_samples)
             if recent is not None:
                 break
         else:
             border, recent = end_ms, SampleBlock.empty(len(chosen))
+        if border <= start_ms:
+            return recent, ()
         warnings = self._settle(border)
-        history = self._history(chosen, start_ms, border, guard)
-        return Selected(chosen.labels, joined(history, recent), warnings)
+        return joined(self._history(chosen, start_ms, border, guard), recent), warnings
+
+    def _metrics(self, chosen: Selection) -> tuple[list[str], bool]:
+        """The metrics of these series, and whether the series are most that these metrics have.
+
+        Asking the engine for every series of a metric is cheaper than listing most of them.
+        """
+        names = np.unique(chosen.labels.column(METRIC_NAME)).tolist()
+        metrics = self._index.symbols.texts(names)
+        return metrics, 2 * len(chosen) > self._index.series_of(metrics)
 
     def _settle(self, border_ms: int) -> tuple[str, ...]:
         """Have everything up to `border_ms` that was taken on disk, where the engine can see it."""
-        if self._writer is None or self._writer.oldest_pending_ms() > border_ms:
+        if self._writer.oldest_pending_ms() > border_ms:
             return ()
         try:
             self._writer.durable().result()
@@ -105,11 +145,8 @@ class Reader:
 
     def _history(self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard) -> SampleBlock:
         ids = self._index.ids[chosen.refs]
-        names = np.unique(chosen.labels.column(METRIC_NAME)).tolist()
-        metrics = self._index.symbols.texts(names)
-        # Asking for every series of a metric is cheaper than listing most of them.
-        most = 2 * len(ids) > self._index.series_of(metrics)
-        rows = read_samples(self._engine, metrics, None if most else ids, start_ms, end_ms, guard)
+        metrics, every = self._metrics(chosen)
+        rows = read_samples(self._engine, metrics, None if every else ids, start_ms, end_ms, guard)
         guard.take_samples(len(rows.t))
         begin = np.searchsorted(rows.ids, ids, side="left")
         end = np.searchsorted(rows.ids, ids, side="right")

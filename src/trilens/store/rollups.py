@@ -2,14 +2,14 @@
 
 A job, not a materialized view: it reads what is on disk, so running it again gives the same rows, a crash
 costs one hour's work, and late samples only mean that their hour is rolled again. Both widths come from one
-read of the raw rows; 1.4 million samples (the 240 of an hour for 6,000 series) take about a second.
+read of the raw rows; a day of 1,008 series at 15 s (5.8 million samples) took 5 s on two cores.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,7 @@ class Rollups(NamedTuple):
     last: Floats
     resets: NDArray[np.uint32]
     reset_sum: Floats
+    ended: NDArray[np.uint8]
 
     @property
     def increase(self) -> Floats:
@@ -69,31 +70,36 @@ class Coverage(NamedTuple):
 
 
 def roll(ids: NDArray[np.uint64], t: Times, v: Floats, width_ms: int) -> Rollups:
-    """Rollups of samples that are sorted by (ids, t) and hold no staleness markers."""
+    """Rollups of samples that are sorted by (ids, t); staleness markers only tell where a series ended."""
     end_t = -(-t // width_ms) * width_ms
     starts = group_starts(ids, end_t)
     lasts = np.append(starts[1:], len(t)) - 1
-    falls = np.zeros(len(v), dtype=bool)
-    falls[1:] = v[1:] < v[:-1]
-    falls[starts] = False
-    before = np.zeros(len(v))
-    before[1:] = v[:-1]
+    live = ~stale_mask(v)
+    index = np.arange(len(v))
+    newest = np.maximum.accumulate(np.where(live, index, -1))  # the last sample up to here that is no marker
+    first = np.minimum(np.minimum.reduceat(np.where(live, index, len(v)), starts), lasts)
+    last = np.maximum(newest[lasts], starts)
+    number = np.where(live, v, np.nan)
+    before = np.append(-1, newest[:-1])
+    opened = np.repeat(starts, lasts - starts + 1)
+    falls = live & (before >= opened) & (number < number[before])
     with np.errstate(invalid="ignore"):  # infinities of both signs add up to NaN, as in Prometheus
-        total = np.add.reduceat(v, starts)
+        total = np.add.reduceat(np.where(live, v, 0.0), starts)
     return Rollups(
         ids=ids[starts],
         end_t=end_t[starts],
-        samples=(lasts - starts + 1).astype(np.uint32),
-        special=np.add.reduceat(~np.isfinite(v), starts, dtype=np.uint32),
-        min=np.fmin.reduceat(v, starts),
-        max=np.fmax.reduceat(v, starts),
+        samples=np.add.reduceat(live, starts, dtype=np.uint32),
+        special=np.add.reduceat(live & ~np.isfinite(v), starts, dtype=np.uint32),
+        min=np.fmin.reduceat(number, starts),
+        max=np.fmax.reduceat(number, starts),
         sum=total,
-        first_t=t[starts],
-        first=v[starts],
-        last_t=t[lasts],
-        last=v[lasts],
+        first_t=t[first],
+        first=number[first],
+        last_t=t[last],
+        last=number[last],
         resets=np.add.reduceat(falls, starts, dtype=np.uint32),
-        reset_sum=np.add.reduceat(np.where(falls, before, 0.0), starts),
+        reset_sum=np.add.reduceat(np.where(falls, number[before], 0.0), starts),
+        ended=(~live[lasts]).astype(np.uint8),
     )
 
 
@@ -107,19 +113,33 @@ def read_rollups(
     guard: QueryGuard | None = None,
 ) -> Rollups:
     """Windows of `table` (a key of WIDTHS) with start_ms < end_t <= end_ms."""
-    columns = ("series", *Rollups._fields[1:])
+    columns = Rollups._fields[2:]
+    return Rollups(**read_columns(engine, table, columns, metrics, ids, start_ms, end_ms, guard))
+
+
+def read_columns(
+    engine: Engine,
+    table: str,
+    columns: Sequence[str],
+    metrics: Sequence[str] | None,
+    ids: NDArray[np.uint64] | None,
+    start_ms: int,
+    end_ms: int,
+    guard: QueryGuard | None = None,
+) -> dict[str, NDArray[Any]]:
+    """`ids`, `end_t` and only these columns: most questions need few."""
     found = engine.query_arrow(
-        f"SELECT {', '.join(columns)} FROM {table} WHERE {where(metrics, ids, 'end_t', start_ms, end_ms)} "
-        "ORDER BY series, end_t, version",
+        f"SELECT series AS ids, end_t, {', '.join(columns)} FROM {table} "
+        f"WHERE {where(metrics, ids, 'end_t', start_ms, end_ms)} ORDER BY series, end_t, version",
         guard=guard,
         settings=row_limit(guard),
     )
-    rows = Rollups(*(found[name].to_numpy() for name in columns))
-    starts = group_starts(rows.ids, rows.end_t)
-    if len(starts) == len(rows.ids):
+    rows = {name: found[name].to_numpy() for name in ("ids", "end_t", *columns)}
+    starts = group_starts(rows["ids"], rows["end_t"])
+    if len(starts) == len(rows["ids"]):
         return rows
-    newest = np.append(starts[1:], len(rows.ids)) - 1
-    return Rollups(*(column[newest] for column in rows))
+    newest = np.append(starts[1:], len(rows["ids"])) - 1
+    return {name: column[newest] for name, column in rows.items()}
 
 
 class RollupJob:
@@ -136,7 +156,8 @@ class RollupJob:
         found = engine.query_arrow(
             f"SELECT max(until_ms) AS until_ms, count() AS n FROM progress WHERE job = {sql.text(_JOB)}"
         )
-        return Horizon(found["until_ms"][0].as_py() if found["n"][0].as_py() else NOTHING_ROLLED)
+        until_ms = found["until_ms"][0].as_py() if found["n"][0].as_py() else NOTHING_ROLLED
+        return Horizon(until_ms, dirty_hours(engine)[0].tolist())
 
     def run(self, now_ms: int, raw_since_ms: int, stop: threading.Event | None = None) -> int:
         """Roll every closed hour not yet rolled, then every dirty one; returns how many.
@@ -151,6 +172,7 @@ class RollupJob:
             self._horizon.advance(end_t)
             self._roll_hour(end_t)
             self._save_progress(end_t)
+            self._horizon.rolled(end_t)
             rolled += 1
         with self._horizon.held():  # whatever is marked as of here has all its samples on disk
             ends, versions = dirty_hours(self._engine)
@@ -163,6 +185,9 @@ class RollupJob:
             else:
                 log.warning("late samples of an hour whose raw samples expire are not in its rollups")
             mark_clean(self._engine, np.array([end_t]), np.array([version]))
+        if len(ends):
+            with self._horizon.held():
+                self._horizon.set_dirty(dirty_hours(self._engine)[0].tolist())
         return rolled
 
     def coverage(self) -> Coverage:
@@ -215,9 +240,8 @@ class RollupJob:
         first_rows = group_starts(rows["series"].to_numpy())
         known_ids = rows["series"].to_numpy()[first_rows]
         metric_of = rows["metric"].combine_chunks().take(pa.array(first_rows))
-        live = ~stale_mask(samples.v)
         for table, width_ms in WIDTHS.items():
-            rollups = roll(samples.ids[live], samples.t[live], samples.v[live], width_ms)
+            rollups = roll(samples.ids, samples.t, samples.v, width_ms)
             columns = {"metric": metric_of.take(pa.array(np.searchsorted(known_ids, rollups.ids)))}
             columns |= {"series": rollups.ids}
             columns |= {name: getattr(rollups, name) for name in Rollups._fields[1:]}

@@ -13,8 +13,8 @@ The last hours are answered from memory, so what reaches the disk are longer rea
 
 Values, 48 GPUs x 21 DCGM fields x 24 h, whole rows in bytes a sample: ZSTD(3) 1.53, Gorilla + ZSTD 1.72,
 FPC + ZSTD 1.70, Delta + ZSTD 1.49, ALP + ZSTD(3) 1.09, and ALP is also the fastest to read. ALP
-(adaptive lossless floating point, in ClickHouse since 26) was tried bit by bit on staleness markers, other
-NaNs, infinities, -0.0, subnormals and random bits; an engine that does not have it gets ZSTD(3).
+(adaptive lossless floating point, in newer engines, still called beta) was tried bit by bit on staleness
+markers, other NaNs, infinities, -0.0, subnormals and random bits; an engine without it gets ZSTD(3).
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ PARTITION BY toYYYYMMDD(fromUnixTimestamp64Milli(t, 'UTC'))
 ORDER BY (metric, intDiv(t, 14400000), series, t)
 SETTINGS {_EXPIRING},
     index_granularity = 2048,
-    index_granularity_bytes = 0,
     min_compress_block_size = 65536,
     max_compress_block_size = 1048576
 """
@@ -115,11 +114,12 @@ SETTINGS {_DURABLE}
 """
 
 
-def _rollup(table: str, granule: int) -> str:
+def _rollup(table: str) -> str:
     """One row a series and window (end_t - width, end_t], open at the left as PromQL's ranges are.
 
     `reset_sum` adds up the values just before each counter reset, so that last - first + reset_sum is what
-    the counter grew by; `special` counts NaN and infinities, which min and max pass over or show.
+    the counter grew by; `special` counts NaN and infinities, which min and max pass over or show; `ended`
+    says that a staleness marker follows the last sample, and may stand in a window without any.
     Rolling a window again writes the same keys with a higher version.
     """
     return f"""
@@ -139,19 +139,19 @@ CREATE TABLE IF NOT EXISTS {table}
     last Float64 CODEC(VALUE_CODEC),
     resets UInt32 CODEC(ZSTD(1)),
     reset_sum Float64 CODEC(VALUE_CODEC),
+    ended UInt8 CODEC(ZSTD(1)),
     version Int64 CODEC(ZSTD(1))
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(fromUnixTimestamp64Milli(end_t, 'UTC'))
 ORDER BY (metric, intDiv(end_t, 86400000), series, end_t)
 SETTINGS {_EXPIRING},
-    index_granularity = {granule},
-    index_granularity_bytes = 0
+    index_granularity = 2048
 """
 
 
-SAMPLES_5M: Final = _rollup("samples_5m", 2048)
-SAMPLES_1H: Final = _rollup("samples_1h", 2048)
+SAMPLES_5M: Final = _rollup("samples_5m")
+SAMPLES_1H: Final = _rollup("samples_1h")
 
 # How far each background job has come.
 PROGRESS: Final = f"""

@@ -60,7 +60,7 @@ class Store:
         horizon = RollupJob.restore(engine)
         self._writer = Writer(engine, horizon)
         self._intake = Intake(self._index, self._window, self._writer, self._admission)
-        self._reader = Reader(engine, self._index, self._window, self._admission, self._writer)
+        self._reader = Reader(engine, self._index, self._window, self._admission, self._writer, horizon)
         self._catalog = Catalog(self._index, self._reader, self._intake)
         restore(engine, self._index, self._intake, self._admission)
         self._intake.restore_descriptions(MetricRow(*row) for row in load_metadata(engine))

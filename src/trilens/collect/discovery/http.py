@@ -22,25 +22,28 @@ _TIMEOUT_S: Final = 30.0
 class HttpDiscovery:
     def __init__(self, section: HttpSdConfig) -> None:
         self._section = section
+        self._client = HttpClient(section)
 
     async def run(self, publish: Publish) -> None:
-        client = HttpClient(self._section)
         try:
             while True:
                 try:
-                    publish(self._section.url, await self.fetch(client))
+                    publish(self._section.url, await self.fetch())
                 except (ScrapeError, DiscoveryError, ConfigError) as e:
                     log.warning(
                         "target list not usable, keeping what it said before", extra={"reason": str(e)}
                     )
                 await asyncio.sleep(self._section.refresh_interval.total_seconds())
         finally:
-            await client.close()
+            await self.close()
 
-    async def fetch(self, client: HttpClient) -> list[TargetLabels]:
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def fetch(self) -> list[TargetLabels]:
         url, refresh_s = self._section.url, self._section.refresh_interval.total_seconds()
         headers = {"Accept": "application/json", "X-Prometheus-Refresh-Interval-Seconds": f"{refresh_s:g}"}
-        response = await client.get(url, headers, timeout_s=min(_TIMEOUT_S, refresh_s))
+        response = await self._client.get(url, headers, timeout_s=min(_TIMEOUT_S, refresh_s))
         if response.content_type.partition(";")[0].strip().lower() != "application/json":
             raise DiscoveryError(f"{url}: expected JSON, got {response.content_type!r}")
         try:

@@ -23,7 +23,7 @@ _VALUE: Final = rf"(?:{_NUMBER}|[+-]?(?i:inf(?:inity)?)|(?i:nan))"
 
 _MAX_EXEMPLAR_CHARACTERS: Final = 128
 _MAY_HAVE_EXEMPLAR: Final = ("_total", "_bucket")
-_INT64_MAX: Final = 2**63 - 1
+_FURTHEST_MS: Final = 2**62  # fits 64 bits, also after rounding
 _ESCAPE: Final = re.compile(r"\\([\\\"n])")
 _UNESCAPED: Final = {"\\": "\\", '"': '"', "n": "\n"}
 
@@ -73,7 +73,7 @@ def _label_pattern(blank: str, end: str) -> re.Pattern[str]:
 
 TEXT: Final = Grammar(
     label=_label_pattern(r"[ \t]*", "[,}]?"),  # as in Prometheus, a comma may be missing
-    tail=re.compile(rf"[ \t]*(?P<value>{_VALUE})(?:[ \t]+(?P<t>-?[0-9]+))?[ \t]*"),
+    tail=re.compile(rf"[ \t]*(?P<value>{_VALUE})(?:[ \t]+(?P<t>-?[0-9]{{1,19}}))?[ \t]*"),
     blanks=re.compile(r"[ \t]*"),
     trailing_comma=True,
     seconds=False,
@@ -117,8 +117,8 @@ def parse_sample_line(text: str, grammar: Grammar, line: int) -> SampleLine:
 
 
 def _milliseconds(text: str, grammar: Grammar) -> int:
-    t_ms = int(float(text) * 1000) if grammar.seconds else int(text)  # cut off, as Prometheus does
-    return max(-_INT64_MAX, min(_INT64_MAX, t_ms))
+    t_ms = float(text) * 1000 if grammar.seconds else int(text)
+    return int(max(-_FURTHEST_MS, min(_FURTHEST_MS, t_ms)))  # fractions are cut off, as Prometheus does
 
 
 def _parse_series(text: str, grammar: Grammar, line: int) -> tuple[LabelPairs, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from trilens.model.series import Floats, Times
 
-NO_TIMESTAMP = int(np.iinfo(np.int64).min)
+NO_TIMESTAMP: Final = int(np.iinfo(np.int64).min)
+_MAX_STAMP_DIGITS: Final = 18  # always fits 64 bits
 
 
 class LineReader:
@@ -45,11 +46,19 @@ class LineReader:
 
     def read(self) -> None:
         lines, known = self._lines, self._known
+        stamps = not self._openmetrics  # there, a timestamp may be a fraction
         end = _openmetrics_end(lines) if self._openmetrics else len(lines)
         for number in range(end):
             line = lines[number]
             series, _, value = line.rpartition(b" ")
             ref = known.get(series)
+            if ref is None and stamps and value.isdigit() and len(value) <= _MAX_STAMP_DIGITS:
+                # Known labels, a value and a timestamp: exporters that stamp all lines stay cheap.
+                t_ms = int(value)
+                series, _, value = series.rpartition(b" ")
+                ref = known.get(series)
+                if ref is not None:
+                    self._times[len(self.refs)] = t_ms
             if ref is None:
                 self._read_carefully(line, number)
             else:
@@ -94,7 +103,7 @@ class LineReader:
             raise ExpositionError("OpenMetrics has no blank lines", line=number + 1)
         elif not self._openmetrics and self._read_blank_first(line, number):
             return
-        elif not self._read_stamped(line, number):
+        else:
             self._read_new(line, number)
 
     def _read_blank_first(self, line: bytes, number: int) -> bool:
@@ -103,17 +112,6 @@ class LineReader:
         if stripped[:1] == b"#":
             self.metadata.read(decode(stripped, number + 1), number + 1)
         return not stripped or stripped[:1] == b"#"
-
-    def _read_stamped(self, line: bytes, number: int) -> bool:
-        """A series seen before, now with a timestamp: exporters that stamp all lines stay cheap."""
-        head, _, stamp = line.rpartition(b" ")
-        series, _, value = head.rpartition(b" ")
-        ref = self._known.get(series)
-        if ref is None or self._openmetrics or not stamp.isdigit():
-            return False
-        self._times[len(self.refs)] = int(stamp)
-        self._add(number, series, ref, value)
-        return True
 
     def _read_new(self, line: bytes, number: int) -> None:
         text = decode(line, number + 1)

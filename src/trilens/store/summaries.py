@@ -1,0 +1,110 @@
+"""Long ranges from rollups: what the engine has summarised, and the rest summarised on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trilens.model.series import Summaries
+from trilens.store.rollups import WIDTHS, read_columns, roll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from trilens.model.query import QueryGuard
+    from trilens.model.series import GridRequest, SampleBlock
+    from trilens.store.engine import Engine
+    from trilens.store.horizon import Horizon
+    from trilens.store.index import Selection
+
+_STORED: Final = {"count": "samples"}  # where a column's name in the tables differs
+
+_TABLES: Final = sorted(WIDTHS.items(), key=lambda item: -item[1])  # the widest first: fewest rows
+
+
+def table_for(request: GridRequest) -> tuple[str, int] | None:
+    """The widest rollup of whose windows every range of the request is made, if there is one."""
+    for table, width in _TABLES:
+        on_edges = (request.start_ms - request.range_ms) % width == 0 and request.range_ms % width == 0
+        if on_edges and (request.steps == 1 or request.step_ms % width == 0):
+            return table, width
+    return None
+
+
+class SummaryReader:
+    """Rollups up to the horizon; after it `recent` samples, summarised here."""
+
+    def __init__(self, engine: Engine, horizon: Horizon) -> None:
+        self._engine = engine
+        self._horizon = horizon
+
+    def read(
+        self,
+        request: GridRequest,
+        chosen: Selection,
+        ids: NDArray[np.uint64],
+        metrics: list[str],
+        every_series: bool,
+        recent: Callable[[int, int], SampleBlock],
+        guard: QueryGuard,
+    ) -> Summaries | None:
+        """`chosen` and `ids` in order of id. None where only samples will do: NaN and infinities among the
+        values, or windows that wait to be rolled up again."""
+        found = table_for(request)
+        if found is None:
+            return None
+        table, width = found
+        begin = request.start_ms - request.range_ms
+        border = min(self._horizon.rolled_ms, request.end_ms) // width * width
+        if border <= begin or self._horizon.has_dirty(begin, border):
+            return None
+        shape = (len(chosen), (request.end_ms - begin) // width)
+        guard.take_samples(shape[0] * shape[1] * len(request.summary))
+        columns = {name: np.zeros(shape, dtype=_dtype(name)) for name in request.summary}
+        stored = [_STORED.get(name, name) for name in request.summary]
+        rows = read_columns(
+            self._engine,
+            table,
+            [*stored, "special"],
+            metrics,
+            None if every_series else ids,
+            begin,
+            border,
+            guard,
+        )
+        if rows["special"].any():
+            return None
+        place = np.searchsorted(ids, rows["ids"])
+        place[place == len(ids)] = 0
+        known = ids[place] == rows["ids"] if len(ids) else np.zeros(len(place), dtype=bool)
+        window = (rows["end_t"] - begin) // width - 1
+        for name, source in zip(request.summary, stored, strict=True):
+            columns[name][place[known], window[known]] = rows[source][known]
+        if border < request.end_ms:
+            newer = recent(border, request.end_ms)
+            if not self._add_recent(columns, newer, begin, width):
+                return None
+        return Summaries(chosen.labels, width, begin + width, columns)
+
+    def _add_recent(
+        self, columns: dict[str, NDArray[Any]], samples: SampleBlock, begin: int, width: int
+    ) -> bool:
+        if len(samples.t) == 0:
+            return True
+        owner = np.repeat(np.arange(len(samples.offsets) - 1), np.diff(samples.offsets))
+        rolled = roll(owner.astype(np.uint64), samples.t, samples.v, width)
+        if rolled.special.any():
+            return False
+        window = (rolled.end_t - begin) // width - 1
+        for name, column in columns.items():
+            column[rolled.ids.astype(np.int64), window] = getattr(rolled, _STORED.get(name, name))
+        return True
+
+
+def _dtype(name: str) -> type[np.generic]:
+    if name in ("first_t", "last_t"):
+        return np.int64
+    return np.uint32 if name in ("count", "ended") else np.float64

@@ -1,0 +1,60 @@
+"""A store comes to today's schema from any version, and one from the future is left alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trilens.model.errors import SchemaTooNew, StoreError
+from trilens.store.engine import Engine
+from trilens.store.migrations import MIGRATIONS, Migration, current_version, migrate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEXT = Migration(
+    MIGRATIONS[-1].version + 1,
+    "a table more",
+    (
+        "CREATE TABLE IF NOT EXISTS more (a UInt8) ENGINE = MergeTree ORDER BY a "
+        "SETTINGS index_granularity = 512",
+    ),
+)
+
+
+def tables(engine: Engine) -> set[str]:
+    found = engine.query_arrow("SELECT name FROM system.tables WHERE database = currentDatabase()")
+    return set(found["name"].to_pylist())
+
+
+def test_migrating_twice_changes_nothing(engine: Engine) -> None:
+    before = tables(engine)
+    assert migrate(engine) == current_version(engine) == MIGRATIONS[-1].version
+    assert tables(engine) == before
+
+
+def test_only_what_is_new_runs(engine: Engine) -> None:
+    poisoned = tuple(Migration(m.version, m.name, ("THIS IS NOT SQL",)) for m in MIGRATIONS)
+    assert migrate(engine, (*poisoned, NEXT)) == NEXT.version
+    assert "more" in tables(engine)
+
+
+def test_a_migration_that_fails_is_tried_again(engine: Engine) -> None:
+    broken = Migration(NEXT.version, NEXT.name, (*NEXT.statements, "ALTER TABLE missing DROP COLUMN a"))
+    with pytest.raises(StoreError):
+        migrate(engine, (*MIGRATIONS, broken))
+    assert current_version(engine) == MIGRATIONS[-1].version
+    assert migrate(engine, (*MIGRATIONS, NEXT)) == NEXT.version
+
+
+def test_a_newer_schema_is_refused(location: str | Path) -> None:
+    with Engine.open(location) as engine:
+        migrate(engine, (*MIGRATIONS, NEXT))
+        with pytest.raises(SchemaTooNew, match=f"schema version {NEXT.version}; .* up to version"):
+            migrate(engine)
+
+
+def test_versions_only_go_up() -> None:
+    versions = [m.version for m in MIGRATIONS]
+    assert versions == sorted(set(versions))
