@@ -122,6 +122,8 @@ class ScrapeLoop:
             self._health, self._last_error, up = "up", "", 1.0
         except (ScrapeError, ExpositionError, ConfigError, StoreError) as e:
             self._stats.failures += 1
+            if self._health != "down":  # said once, not at every scrape
+                log.warning("target is down", extra={"url": self.target.url, "reason": str(e)})
             batches = [self._appender.stale(self._ingest.fail(), t_ms)]
             self._health, self._last_error, up = "down", str(e), 0.0
             scraped = kept = added = 0

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -94,6 +96,13 @@ def time_text(t_ms: int) -> str:
     return f"{sign}{seconds}.{ms:03}" if ms else f"{sign}{seconds}"
 
 
+def time_texts(t_ms: Times) -> Iterable[str]:
+    seconds, ms = np.divmod(t_ms, 1000)
+    if ms.any() or (t_ms < 0).any():
+        return map(time_text, t_ms.tolist())
+    return map(str, seconds.tolist())
+
+
 def label_texts(frame: LabelFrame) -> list[bytes]:
     """Each series' labels as a JSON object."""
     if len(frame) <= _FEW:
@@ -127,7 +136,7 @@ def json_matrix(
     labels: LabelFrame, steps_ms: Times, values: Floats, present: NDArray[np.bool_] | None = None
 ) -> bytes:
     """`[{"metric":{...},"values":[[t,"v"],...]},...]`; a series with nothing present is left out."""
-    prefixes = pa.array([f'"],[{time_text(t)},"' for t in steps_ms.tolist()], pa.string())
+    prefixes = pa.array([f'"],[{t},"' for t in time_texts(steps_ms)], pa.string())
     rows_per_round = max(1, _CHUNK // max(1, len(steps_ms)))
     pieces: list[bytes | memoryview] = []
     metrics = label_texts(labels)

@@ -113,8 +113,11 @@ def read_rollups(
     guard: QueryGuard | None = None,
 ) -> Rollups:
     """Windows of `table` (a key of WIDTHS) with start_ms < end_t <= end_ms."""
-    columns = Rollups._fields[2:]
-    return Rollups(**read_columns(engine, table, columns, metrics, ids, start_ms, end_ms, guard))
+    rows = read_columns(engine, table, Rollups._fields[2:], metrics, ids, start_ms, end_ms, guard)
+    order = np.lexsort((rows["version"], rows["end_t"], rows["ids"]))
+    starts = group_starts(rows["ids"][order], rows["end_t"][order])
+    newest = order[np.append(starts[1:], len(order)) - 1]
+    return Rollups(*(rows[name][newest] for name in Rollups._fields))
 
 
 def read_columns(
@@ -127,19 +130,14 @@ def read_columns(
     end_ms: int,
     guard: QueryGuard | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """`ids`, `end_t` and only these columns: most questions need few."""
+    """`ids`, `end_t`, `version` and these columns, in no order; a window rolled again may stand twice."""
     found = engine.query_arrow(
-        f"SELECT series AS ids, end_t, {', '.join(columns)} FROM {table} "
-        f"WHERE {where(metrics, ids, 'end_t', start_ms, end_ms)} ORDER BY series, end_t, version",
+        f"SELECT series AS ids, end_t, version, {', '.join(columns)} FROM {table} "
+        f"WHERE {where(metrics, ids, 'end_t', start_ms, end_ms)}",
         guard=guard,
         settings=row_limit(guard),
     )
-    rows = {name: found[name].to_numpy() for name in ("ids", "end_t", *columns)}
-    starts = group_starts(rows["ids"], rows["end_t"])
-    if len(starts) == len(rows["ids"]):
-        return rows
-    newest = np.append(starts[1:], len(rows["ids"])) - 1
-    return {name: column[newest] for name, column in rows.items()}
+    return {name: found[name].to_numpy() for name in ("ids", "end_t", "version", *columns)}
 
 
 class RollupJob:

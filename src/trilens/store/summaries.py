@@ -77,17 +77,36 @@ class SummaryReader:
         )
         if rows["special"].any():
             return None
-        place = np.searchsorted(ids, rows["ids"])
-        place[place == len(ids)] = 0
-        known = ids[place] == rows["ids"] if len(ids) else np.zeros(len(place), dtype=bool)
-        window = (rows["end_t"] - begin) // width - 1
-        for name, source in zip(request.summary, stored, strict=True):
-            columns[name][place[known], window[known]] = rows[source][known]
+        self._put(columns, rows, ids, begin, width)
         if border < request.end_ms:
             newer = recent(border, request.end_ms)
             if not self._add_recent(columns, newer, begin, width):
                 return None
         return Summaries(chosen.labels, width, begin + width, columns)
+
+    def _put(
+        self,
+        columns: dict[str, NDArray[Any]],
+        rows: dict[str, NDArray[Any]],
+        ids: NDArray[np.uint64],
+        begin: int,
+        width: int,
+    ) -> None:
+        """Rows into their series' and windows' places; of a window that was rolled twice the newer counts."""
+        series = np.searchsorted(ids, rows["ids"])
+        series[series == len(ids)] = 0
+        known = ids[series] == rows["ids"]
+        window = (rows["end_t"] - begin) // width - 1
+        place = series * columns["count"].shape[1] + window
+        if not known.all():
+            place = place[known]
+            rows = {name: column[known] for name, column in rows.items()}
+        if len(place) and np.bincount(place).max() > 1:
+            order = np.argsort(rows["version"], kind="stable")  # numpy assigns in order: the last one stays
+            place = place[order]
+            rows = {name: column[order] for name, column in rows.items()}
+        for name, column in columns.items():
+            column.reshape(-1)[place] = rows[_STORED.get(name, name)]
 
     def _add_recent(
         self, columns: dict[str, NDArray[Any]], samples: SampleBlock, begin: int, width: int

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SLICE_ROWS = 2_000_000  # read and put into the window at once: about 50 MB
-_FILL = 0.8  # of the window's budget: the rest is for what comes in meanwhile
+_FILL = 0.94  # of the window's budget: the rest is for what comes in meanwhile
 
 
 def restore(engine: Engine, index: SeriesIndex, intake: Intake, admission: Admission) -> None:
