@@ -15,6 +15,7 @@ from trilens.model.errors import (
     QueryCancelled,
     QueryTimeout,
     QueryTooLarge,
+    RequestError,
 )
 from trilens.model.labels import LabelFrame
 from trilens.model.query import QueryGuard
@@ -189,7 +190,7 @@ def test_kinds_of_results(source: MemorySource) -> None:
     assert over(source, "1 + 1").kind == "matrix"
     assert over(source, "1 + 1").values.tolist() == [[2] * 6]
     for query in ("m[1m]", "'text'"):
-        with pytest.raises(PromQLEvalError, match="range query"):
+        with pytest.raises(RequestError, match="range query"):
             over(source, query)
 
 
@@ -324,7 +325,7 @@ def test_too_many_samples_are_refused_before_they_are_made(source: MemorySource)
 
 @pytest.mark.parametrize(("start", "end", "step"), [(0, 10, 0), (0, 10, -1), (10, 0, 1)])
 def test_a_range_that_makes_no_sense(source: MemorySource, start: int, end: int, step: int) -> None:
-    with pytest.raises(PromQLEvalError):
+    with pytest.raises(RequestError):
         Engine(source).range("m", start, end, step, QueryGuard())
 
 

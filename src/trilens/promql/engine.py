@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.model.errors import PromQLEvalError, QueryTooLarge
+from trilens.model.errors import PromQLEvalError, QueryTooLarge, RequestError
 from trilens.model.labels import LabelFrame
 from trilens.model.series import SampleBlock
 from trilens.promql import nodes
@@ -80,14 +80,14 @@ class Engine:
         expr = parse(query)
         kind = nodes.value_kind(expr)
         if kind in ("matrix", "string"):
-            raise PromQLEvalError(
+            raise RequestError(
                 f"invalid expression type {_KIND_NAMES[kind]!r} for range query, "
                 "must be Scalar or instant Vector"
             )
         if step_ms <= 0:
-            raise PromQLEvalError("zero or negative query resolution step widths are not accepted")
+            raise RequestError("zero or negative query resolution step widths are not accepted")
         if end_ms < start_ms:
-            raise PromQLEvalError("end timestamp must not be before start time")
+            raise RequestError("end timestamp must not be before start time")
         count = (end_ms - start_ms) // step_ms + 1
         if count - 1 > MAX_STEPS:
             raise QueryTooLarge(
