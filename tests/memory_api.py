@@ -15,6 +15,7 @@ from trilens.model.series import Matcher, SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
+from trilens.serve.history import HistoryApi
 from trilens.serve.page import Overview
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.runner import QueryRunner
@@ -98,6 +99,7 @@ class Api:
                 status=StatusApi(lambda: self.settings, self.catalog, self.runner),
                 targets=TargetsApi(None),
                 write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
+                history=HistoryApi(None, ThreadPoolExecutor(1), 1 << 20),
             )
         )
 

@@ -9,31 +9,55 @@ import httpx
 from trilens.model.errors import ServerError
 from trilens.settings.client import load_client_settings
 
+_TIMEOUT_S = 130  # above the server's own limit for a query, which says more
+
+
+class Client:
+    """One server, over connections that are kept: for a command that asks more than once."""
+
+    def __init__(self, server: str | None) -> None:
+        settings = load_client_settings(server)
+        self._url = settings.server
+        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT_S)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def post(
+        self,
+        path: str,
+        *,
+        form: dict[str, str] | None = None,
+        body: bytes | None = None,
+        params: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The whole envelope of a successful answer; ServerError for any other."""
+        try:
+            answer = self._http.post(f"{self._url}{path}", data=form, content=body, params=params)
+            envelope = answer.json()
+        except httpx.HTTPError as e:
+            raise ServerError(
+                f"no answer from {self._url}: {e or type(e).__name__}",
+                hint="start one with: trilens up, or name one with --server",
+            ) from e
+        except ValueError as e:
+            raise ServerError(
+                f"{self._url} answered HTTP {answer.status_code}, and not in JSON",
+                hint="is it a Trilens server?",
+            ) from e
+        if not isinstance(envelope, dict) or envelope.get("status") != "success":
+            raise _refused(answer.status_code, envelope)
+        return envelope
+
 
 def ask_server(server: str | None, params: dict[str, str]) -> dict[str, Any]:
     """The whole envelope of a query; range or instant, by the parameters."""
-    return call(server, "/api/v1/query_range" if "start" in params else "/api/v1/query", params)
-
-
-def call(server: str | None, path: str, params: dict[str, str]) -> dict[str, Any]:
-    settings = load_client_settings(server)
-    headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
-    try:
-        answer = httpx.post(f"{settings.server}{path}", data=params, headers=headers, timeout=130)
-        body = answer.json()
-    except httpx.HTTPError as e:
-        raise ServerError(
-            f"no answer from {settings.server}: {e}",
-            hint="start one with: trilens up, or name one with --server",
-        ) from e
-    except ValueError as e:
-        raise ServerError(
-            f"{settings.server} answered HTTP {answer.status_code}, and not in JSON",
-            hint="is it a Trilens server?",
-        ) from e
-    if not isinstance(body, dict) or body.get("status") != "success":
-        raise _refused(answer.status_code, body)
-    return body
+    with Client(server) as client:
+        return client.post("/api/v1/query_range" if "start" in params else "/api/v1/query", form=params)
 
 
 def _refused(status: int, body: Any) -> ServerError:

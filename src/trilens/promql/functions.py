@@ -54,11 +54,20 @@ def round_to(vector: Vector, nearest: Floats) -> Vector:
 
 
 def clamp(vector: Vector, low: Floats, high: Floats) -> Vector:
-    values = np.maximum(low, np.minimum(high, vector.values))
+    values = _larger(low, _smaller(high, vector.values))
     empty = np.broadcast_to(high < low, values.shape)
     if empty.any():
         return vector.replace(values=values, present=~empty, drop_name=True)
     return vector.replace(values=values, drop_name=True)
+
+
+def _smaller(a: Floats, b: Floats) -> Floats:
+    """As Go has it: nothing is smaller than -Inf, not even what is no number."""
+    return np.where(np.fmin(a, b) == -np.inf, -np.inf, np.minimum(a, b))
+
+
+def _larger(a: Floats, b: Floats) -> Floats:
+    return -_smaller(-a, -b)
 
 
 def _dates(values: Floats) -> NDArray[np.datetime64]:
@@ -117,15 +126,18 @@ def to_scalar(vector: Vector) -> Floats:
 
 
 def absent_labels(matchers: tuple[Matcher, ...]) -> dict[str, str]:
-    """What a series that the selector misses would be labelled, as far as the selector says."""
+    """What a series that the selector misses would be labelled, as far as the selector says.
+
+    As in Prometheus, a matcher takes away what an earlier one gave, but not what a later one will.
+    """
     labels: dict[str, str] = {}
-    seen: set[str] = set()
+    given: set[str] = set()
     for matcher in matchers:
         if matcher.name == "__name__":
             continue
-        if matcher.op == "=" and matcher.name not in seen:
+        if matcher.op == "=" and matcher.name not in given:
             labels[matcher.name] = matcher.value
+            given.add(matcher.name)
         else:
             labels.pop(matcher.name, None)
-        seen.add(matcher.name)
     return labels

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, StatelessLifespan
 
+    from trilens.serve.history import HistoryApi
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
     from trilens.serve.runner import QueryRunner
@@ -59,12 +60,15 @@ class Parts:
     status: StatusApi
     targets: TargetsApi
     write: WriteApi
+    history: HistoryApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
     routes = [
         *_source_routes(parts),
         _route("/api/v1/write", parts.write.write, "POST"),
+        _route("/api/v1/import/openmetrics", parts.history.openmetrics, "POST"),
+        _route("/api/v1/import/prometheus", parts.history.prometheus, "POST"),
         _route("/api/v1/targets", parts.targets.targets),
         _route("/api/v1/targets/metadata", parts.targets.metadata),
         _route("/api/v1/scrape_pools", parts.targets.pools),

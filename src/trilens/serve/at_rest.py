@@ -1,9 +1,11 @@
-"""Queries of a data directory that no server has open."""
+"""Queries of a data directory that no server has open, and history into one."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from trilens.collect.history import HistoryReceiver
 from trilens.model.errors import ConfigError
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
@@ -14,7 +16,7 @@ from trilens.settings.storage import StorageSettings
 from trilens.store.engine import ENGINE_DIR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -31,5 +33,17 @@ def answer_at_rest(directory: Path, params: Mapping[str, str]) -> bytes:
         if params.get("start"):
             return body_of(engine.range(params["query"], *range_of(given), guard))
         return body_of(engine.instant(params["query"], given.time_ms("time"), guard))
+    finally:
+        store.close()
+
+
+@contextmanager
+def history_at_rest(directory: Path) -> Iterator[HistoryReceiver]:
+    """Takes history into a directory, which may be a new one: a server can be started on it afterwards."""
+    if directory.exists() and not (directory / ENGINE_DIR).is_dir() and any(directory.iterdir()):
+        raise ConfigError(f"{directory} holds other things, and no Trilens data")
+    store = open_store(StorageSettings(data_dir=directory), upkeep=False)
+    try:
+        yield HistoryReceiver(store)
     finally:
         store.close()

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import yaml
 
 from trilens.collect.config import load_scrape_configs
+from trilens.collect.history import HistoryReceiver
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
 from trilens.model.errors import ConfigError, TrilensError
 from trilens.promql.engine import Engine
 from trilens.serve.app import Embedded, Parts, build_app
+from trilens.serve.history import HistoryApi
 from trilens.serve.probes import Probes
 from trilens.serve.push import SelfPush
 from trilens.serve.runner import QueryRunner
@@ -57,6 +59,7 @@ class System:
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._push = SelfPush(settings.remote_write, self.metrics) if settings.remote_write.url else None
         receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
+        history = HistoryReceiver(self.store, settings.storage.retention) if self.store is not None else None
         state = SystemState(self.runner, self.store, self.scrapes, receiver, settings.source.url)
         self.metrics.watch(state.metrics)
         self._status = StatusApi(lambda: self.settings, self.store, self.runner)
@@ -71,6 +74,7 @@ class System:
                 status=self._status,
                 targets=TargetsApi(self.scrapes),
                 write=WriteApi(receiver, self._intake, max_body),
+                history=HistoryApi(history, self._intake, max_body),
             )
         )
 

@@ -68,6 +68,26 @@ class Admission:
         return self.max_t - max(IN_ORDER_REACH_MS, self._out_of_order_ms) - 1
 
     def admit(self, refs: Codes, t: Times, v: Floats) -> Admitted:
+        return self._admit_scrape(refs, t, v) or self._admit_any(refs, t, v)
+
+    def _admit_scrape(self, refs: Codes, t: Times, v: Floats) -> Admitted | None:
+        """What comes all day: each series once, all newer than before. None for anything else."""
+        count = len(refs)
+        if count == 0 or not (refs[1:] > refs[:-1]).all():
+            return None
+        newest = self.newest_t[refs]
+        earliest = int(t.min())
+        if not (t > newest).all() or (self.max_t != NEVER and earliest < self.max_t - IN_ORDER_REACH_MS):
+            return None
+        self.newest_t[refs] = t
+        self._newest_bits[refs] = v.view(np.uint64)
+        self.max_t = max(self.max_t, int(t.max()))
+        fresh = newest == NEVER
+        if fresh.any():
+            self.oldest_t[refs[fresh]] = t[fresh]
+        return Admitted(refs, np.ones(count, np.int64), t, v, np.zeros(count, bool), AppendOutcome(count))
+
+    def _admit_any(self, refs: Codes, t: Times, v: Floats) -> Admitted:
         if len(refs) > 1 and not bool((refs[1:] > refs[:-1]).all()):
             order = np.lexsort((np.arange(len(refs)), refs))
             refs, t, v = refs[order], t[order], v[order]

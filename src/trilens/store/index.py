@@ -43,6 +43,7 @@ class Shape:
     names: tuple[str, ...]  # sorted, without the metric name
     codes: Codes
     refs: Codes
+    metric_number: int
     count: int = 0
 
     def reserve(self, extra: int) -> None:
@@ -73,6 +74,8 @@ class SeriesIndex:
         self._shapes: list[Shape] = []
         self._shape_at: dict[tuple[str, tuple[str, ...]], int] = {}
         self._by_metric: dict[str, list[Shape]] = {}
+        self._metrics: list[str] = []
+        self._metric_of = np.zeros(1024, dtype=np.int32)
         self._ref_of_id: dict[int, int] = {}
         self._ids = np.zeros(1024, dtype=np.uint64)
         self._shape_of = np.zeros(1024, dtype=np.int32)
@@ -137,9 +140,11 @@ class SeriesIndex:
             self._ids = _grown(self._ids, size)
             self._shape_of = _grown(self._shape_of, size)
             self._row_of = _grown(self._row_of, size)
+            self._metric_of = _grown(self._metric_of, size)
         self._ids[refs] = ids
         self._shape_of[refs] = number
         self._row_of[refs] = rows
+        self._metric_of[refs] = shape.metric_number
         # Readers look at these counts last, so they go up only once the rows are there.
         shape.count += extra
         self._count = end
@@ -149,10 +154,17 @@ class SeriesIndex:
     def _new_shape(self, metric: str, names: tuple[str, ...]) -> int:
         number = len(self._shapes)
         self.symbols.intern(metric)
-        shape = Shape(metric, names, np.zeros((4, len(names)), np.int32), np.zeros(4, np.int32))
+        siblings = self._by_metric.setdefault(metric, [])
+        if siblings:
+            metric_number = siblings[0].metric_number
+        else:
+            metric_number = len(self._metrics)
+            self._metrics.append(metric)
+        codes, refs = np.zeros((4, len(names)), np.int32), np.zeros(4, np.int32)
+        shape = Shape(metric, names, codes, refs, metric_number)
         self._shapes.append(shape)
         self._shape_at[metric, names] = number
-        self._by_metric.setdefault(metric, []).append(shape)
+        siblings.append(shape)
         return number
 
     def refs_of(self, ids: NDArray[np.uint64]) -> Codes:
@@ -176,12 +188,8 @@ class SeriesIndex:
         return self._shapes[int(self._shape_of[ref])].metric
 
     def metric_codes(self, refs: Codes) -> tuple[list[str], Codes]:
-        """Each reference's metric as an index into a list of names."""
-        numbers, at = np.unique(self._shape_of[refs], return_inverse=True)
-        metrics = [self._shapes[n].metric for n in numbers]
-        names = sorted(set(metrics))
-        place = {name: i for i, name in enumerate(names)}
-        return names, np.array([place[m] for m in metrics], dtype=np.int32)[at.reshape(-1)]
+        """Each reference's metric as an index into the list of all metric names, which only grows."""
+        return self._metrics, self._metric_of[refs]
 
     def select(self, matchers: Sequence[Matcher]) -> Selection:
         """Every series that matches all of `matchers`."""

@@ -49,6 +49,25 @@ class MetricRow(NamedTuple):
     unit: str
 
 
+def merged(batches: Sequence[SampleBatch]) -> SampleBatch:
+    """Many batches as one; those of one index share its list of metrics, and its numbers stay."""
+    if len(batches) == 1:
+        return batches[0]
+    metrics = batches[0].metrics
+    codes = [b.metric_codes for b in batches]
+    if any(b.metrics is not metrics for b in batches):
+        place = {name: i for i, name in enumerate(dict.fromkeys(m for b in batches for m in b.metrics))}
+        codes = [np.array([place[m] for m in b.metrics], np.int32)[b.metric_codes] for b in batches]
+        metrics = list(place)
+    return SampleBatch(
+        np.concatenate([b.series for b in batches]),
+        metrics,
+        np.concatenate(codes),
+        np.concatenate([b.t for b in batches]),
+        np.concatenate([b.v for b in batches]),
+    )
+
+
 def samples_table(batch: SampleBatch) -> pa.Table:
     return pa.table(
         {

@@ -89,7 +89,8 @@ class Store:
 
     @classmethod
     def open(cls, options: StoreOptions, *, upkeep: bool = True) -> Store:
-        """With `upkeep` False nothing happens in the background: for a look at a directory at rest."""
+        """With `upkeep` False nothing happens in the background, and retention stays as it was set: for a
+        directory at rest, whose server's settings are not known."""
         engine = Engine.open(
             options.location,
             EngineOptions(
@@ -98,7 +99,9 @@ class Store:
         )
         try:
             migrate(engine)
-            apply_retention(engine, Retention(options.retention, options.retention_5m, options.retention_1h))
+            if upkeep:
+                keep = Retention(options.retention, options.retention_5m, options.retention_1h)
+                apply_retention(engine, keep)
             return cls(options, engine, upkeep=upkeep)
         except BaseException:
             engine.close()

@@ -18,6 +18,7 @@ from trilens.store.inserts import (
     SampleBatch,
     SeriesRow,
     insert_samples,
+    merged,
     metadata_table,
     samples_table,
     series_table,
@@ -38,7 +39,9 @@ _BACKOFF_S: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
     flush_rows: int = 500_000  # written at once when so many wait
-    flush_s: float = 1.0  # or when the oldest has waited so long
+    flush_s: float = (
+        5.0  # or when the oldest has waited so long: each insert costs, and merging its part again
+    )
     max_pending_rows: int = 4_000_000  # refused beyond: about 100 MB
 
 
@@ -56,7 +59,8 @@ class WriterHealth:
 class _Pending:
     """What was submitted and not yet written, in the order it came."""
 
-    samples: list[pa.Table] = field(default_factory=list)
+    batches: list[SampleBatch] = field(default_factory=list)
+    chunks: list[pa.Table] = field(default_factory=list)  # of `batches`, once the writing has begun
     series: list[pa.Table] = field(default_factory=list)
     metadata: list[pa.Table] = field(default_factory=list)
     waiters: list[Future[None]] = field(default_factory=list)
@@ -66,7 +70,7 @@ class _Pending:
 
     @property
     def empty(self) -> bool:
-        return not (self.samples or self.series or self.metadata)
+        return not (self.batches or self.series or self.metadata)
 
 
 class Writer:
@@ -99,18 +103,16 @@ class Writer:
     ) -> None:
         """Take rows to write soon. Raises, with nothing taken, when the disk is full or too much waits."""
         # Made here, not in the thread: text that cannot be stored is the submitter's error.
-        samples_rows = samples_table(samples) if samples is not None and len(samples.t) else None
         series_rows = series_table(series) if series else None
         metadata_rows = metadata_table(metadata) if metadata else None
         with self._changed:
-            self._refuse_if_unable(0 if samples_rows is None else samples_rows.num_rows)
+            self._refuse_if_unable(0 if samples is None else len(samples.t))
             pending = self._pending
             if pending.empty:
                 pending.since = time.monotonic()
-            if samples_rows is not None:
-                pending.samples.append(samples_rows)
-                pending.rows += samples_rows.num_rows
-                assert samples is not None
+            if samples is not None and len(samples.t):
+                pending.batches.append(samples)
+                pending.rows += len(samples.t)
                 pending.oldest_ms = min(pending.oldest_ms, int(samples.t.min()))
             if series_rows is not None:
                 pending.series.append(series_rows)
@@ -224,15 +226,15 @@ class Writer:
             if parts:
                 self._engine.insert_arrow(table, pa.concat_tables(parts).combine_chunks())
                 parts.clear()
-        if not batch.samples:
-            return
-        rows = pa.concat_tables(batch.samples).unify_dictionaries().combine_chunks()
-        batch.samples[:] = [rows.slice(at, CHUNK_ROWS) for at in range(0, rows.num_rows, CHUNK_ROWS)]
-        while batch.samples:
-            chunk = batch.samples[0]
+        if batch.batches:
+            rows = samples_table(merged(batch.batches))
+            batch.chunks += [rows.slice(at, CHUNK_ROWS) for at in range(0, rows.num_rows, CHUNK_ROWS)]
+            batch.batches.clear()
+        while batch.chunks:
+            chunk = batch.chunks[0]
             insert_samples(self._engine, self._horizon, chunk)
             with self._changed:
-                batch.samples.pop(0)
+                batch.chunks.pop(0)
                 batch.rows -= chunk.num_rows
                 self._written_rows += chunk.num_rows
 

@@ -67,13 +67,18 @@ class DecoderV1:
         return others
 
     def _decode_series(self, position: int, raw: bytes, collector: SampleCollector, decoded: Decoded) -> None:
+        front, labels = _front_labels(raw)
+        ref = self._refs.get(front)
+        if ref is not None and collector.add_run(position, ref, raw[len(front) :]):
+            return
         try:
             message = TimeSeries.FromString(raw)
         except DecodeError as e:
             decoded.refuse(f"series {position} does not decode (is a label not UTF-8?): {e}")
             return
         try:
-            ref = self._ref(raw, message)
+            if ref is None or labels != len(message.labels):
+                ref = self._ref(front if labels == len(message.labels) else b"", message)
         except RemoteWriteError as e:
             decoded.refuse(e.message)
             return
@@ -82,16 +87,13 @@ class DecoderV1:
         decoded.histograms += len(message.histograms)
         decoded.exemplars += len(message.exemplars)
 
-    def _ref(self, raw: bytes, message: Any) -> int:
-        front = _front_labels(raw, len(message.labels))
-        ref = None if front is None else self._refs.get(front)
-        if ref is None:
-            pairs = [(label.name, label.value) for label in message.labels]
-            ref = self._sink.series(checked_labels(pairs))
-            if len(self._refs) >= _MAX_CACHED_SERIES:
-                self._refs.clear()
-            if front is not None:
-                self._refs[front] = ref
+    def _ref(self, front: bytes, message: Any) -> int:
+        pairs = [(label.name, label.value) for label in message.labels]
+        ref = self._sink.series(checked_labels(pairs))
+        if len(self._refs) >= _MAX_CACHED_SERIES:
+            self._refs.clear()
+        if front:  # else the labels lie elsewhere in the message, and these bytes do not stand for them
+            self._refs[front] = ref
         return ref
 
     def _describe(self, request: Any) -> None:
@@ -101,17 +103,18 @@ class DecoderV1:
                 self._sink.describe(family.metric_family_name, kind, family.help, family.unit)
 
 
-def _front_labels(raw: bytes, count: int) -> bytes | None:
-    """The bytes of all `count` label fields, if they stand at the front, as every sender writes them."""
-    at = 0
-    for _ in range(count):
-        if raw[at] != LABELS_TAG:
-            return None
-        size, shift = 0, 0
-        at += 1
-        while raw[at] >= 0x80:
-            size |= (raw[at] & 0x7F) << shift
-            shift += 7
-            at += 1
-        at += 1 + (size | raw[at] << shift)
-    return raw[:at] if count else None
+def _front_labels(raw: bytes) -> tuple[bytes, int]:
+    """The label fields at the front, where every sender writes them: their bytes, and how many they are."""
+    at, count, end = 0, 0, len(raw)
+    try:
+        while at < end and raw[at] == LABELS_TAG:
+            size, shift, next_at = 0, 0, at + 1
+            while raw[next_at] >= 0x80:
+                size |= (raw[next_at] & 0x7F) << shift
+                shift += 7
+                next_at += 1
+            at = next_at + 1 + (size | raw[next_at] << shift)
+            count += 1
+    except IndexError:
+        return b"", 0  # cut off: the protobuf library says what is wrong
+    return raw[:at], count

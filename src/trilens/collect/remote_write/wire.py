@@ -66,6 +66,17 @@ class SampleCollector:
             at, block = at[ok], Samples(block.refs[ok], t_ms[ok], values[ok])
         self._blocks.append((at, block))
 
+    def add_run(self, position: int, ref: int, fields: bytes) -> bool:
+        """Several samples of one series; False, and nothing taken, if `fields` hold anything else."""
+        if len(fields) % SAMPLE_BYTES or not fields:
+            return False
+        t_ms, values, ok = _decode(fields, _WITH_VALUE)
+        if not ok.all():
+            return False
+        at = np.full(len(t_ms), position, np.int64)
+        self._blocks.append((at, Samples(np.full(len(t_ms), ref, np.int32), t_ms, values)))
+        return True
+
     def finish(self) -> Samples:
         plain = Samples(
             np.array(self._refs, np.int32),
