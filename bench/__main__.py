@@ -90,10 +90,11 @@ def main() -> int:
 
 def versions() -> str:
     prometheus = subprocess.run(["prometheus", "--version"], capture_output=True, text=True, check=True)
-    victoria = subprocess.run(["victoria-metrics", "-version"], capture_output=True, text=True, check=False)
     first = (prometheus.stdout + prometheus.stderr).splitlines()[0].split("(")[0].strip()
-    second = (victoria.stdout + victoria.stderr).splitlines()[-1].strip()
-    return f"Trilens {trilens.__version__}; {first}; {second}."
+    # The Debian build of VictoriaMetrics does not know its own version.
+    package = ["dpkg-query", "--show", "--showformat=${Version}", "victoria-metrics"]
+    second = subprocess.run(package, capture_output=True, text=True, check=False).stdout.strip()
+    return f"Trilens {trilens.__version__}; {first}; victoria-metrics, version {second or 'unknown'}."
 
 
 if __name__ == "__main__":

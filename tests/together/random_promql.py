@@ -10,7 +10,7 @@ Left out, because Prometheus 2.42 has them not or has them otherwise than 3, or 
 - `__name__` in by, on and label functions: a name that is dropped goes at once in 2.42 and at the end in 3
 - timestamp() of a selector with both @ and offset: every Prometheus forgets the offset there
 - predict_linear of a range with @: which time it predicts from has changed
-- steps, floors and comparisons of inexact numbers: the last bit of an average decides, and may differ
+- floors, remainders and comparisons of inexact numbers: the last bit of an average decides, and may differ
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def vectors(depth: int = _DEEPEST) -> Text:
             _aggregations(("sum", "avg"), vectors(depth - 1)),
             _formatted("quantile by (a) ({}, {})", _quantiles, vectors(depth - 1)),
             _formatted("{}{} ({})", st.sampled_from(("stddev", "stdvar")), _grouping(), _finite(depth)),
-            _arithmetic(vectors(depth - 1), "+ - * / % ^ atan2"),
+            _arithmetic(vectors(depth - 1), "+ - * / ^ atan2"),
             _formatted("-{}", vectors(depth - 1)),
             _histogram_quantiles(),
         )
@@ -103,7 +103,7 @@ def exact_vectors(depth: int = _DEEPEST) -> Text:
         _aggregations(("sum", "min", "max", "count", "group"), inner),
         _formatted('count_values{} ("v", {})', _grouping(), inner),
         _formatted("{}{} (2, {})", st.sampled_from(("topk", "bottomk")), _grouping(), _selectors("distinct")),
-        _arithmetic(inner, "+ -"),
+        _arithmetic(inner, "+ - %"),
         _comparisons(inner),
         _formatted("({}) {} {}({})", inner, st.sampled_from(("and", "or", "unless")), _matching(), inner),
         _relabelled(inner),

@@ -52,6 +52,7 @@ class Dataset:
             yield from self._series(rng, f"info_{number}", {"a": a, "c": a + a}, self._gauge(rng))
         for a in "xy":
             steps = rng.integers(0, 4, (SAMPLES, len(_LIMITS)))
+            steps[0] += 30  # far from zero, as counters are: see `_counter`
             counts = np.cumsum(np.cumsum(steps, axis=0), axis=1).astype(float)
             for k, limit in enumerate(_LIMITS):
                 labels = {"a": a, "le": limit}

@@ -91,6 +91,19 @@ def answered(response: httpx.Response, *, ordered: bool) -> tuple[Any, list[list
     return (kind, [labels for labels, _ in named]), [points for _, points in named]
 
 
+def refused_by_old_names(query: Query, theirs: httpx.Response) -> bool:
+    """A known difference: names that 2.42 drops at once, 3 at the end of the query.
+
+    `or` of two metrics gives series that differ in name only, each at other steps. Dropping the name then makes
+    two series of one name in 2.42, which it refuses; at the end of the query they are one series.
+    """
+    return (
+        " or " in query.expr
+        and (query.step_s > 0 or ":" in query.expr)
+        and theirs.json().get("error") == "vector cannot contain metrics with the same labelset"
+    )
+
+
 def same_numbers(ours: list[tuple[float, float]], theirs: list[tuple[float, float]]) -> bool:
     return len(ours) == len(theirs) and all(
         t == t2 and ((math.isnan(v) and math.isnan(v2)) or math.isclose(v, v2, rel_tol=1e-9, abs_tol=1e-9))
@@ -118,5 +131,7 @@ def test_same_answers(pair: Pair, data: Dataset, asked: list[Query]) -> None:
         (shape, values), (their_shape, their_values) = (
             answered(response, ordered=query.ordered) for response in (ours, theirs)
         )
+        if refused_by_old_names(query, theirs):
+            continue
         assert shape == their_shape
         assert all(map(same_numbers, values, their_values)), "other numbers"

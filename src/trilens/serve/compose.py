@@ -20,13 +20,11 @@ from trilens.promql.engine import Engine
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.history import HistoryApi
 from trilens.serve.probes import Probes
-from trilens.serve.push import SelfPush
 from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
-from trilens.serve.upstream import Upstream
 from trilens.serve.write import WriteApi
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trilens.collect.config import ScrapeConfig
+    from trilens.serve.push import SelfPush
+    from trilens.serve.upstream import Upstream
     from trilens.settings.storage import StorageSettings
     from trilens.settings.tree import Settings
 
@@ -54,10 +54,10 @@ class System:
         self.runner = QueryRunner(settings.query)
         self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
         max_body = settings.server.max_body
-        self.upstream = Upstream(settings.source, max_body) if settings.source.url is not None else None
+        self.upstream = _upstream(settings)
         self.store = open_store(settings.storage) if self.upstream is None else None
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
-        self._push = SelfPush(settings.remote_write, self.metrics) if settings.remote_write.url else None
+        self._push = _self_push(settings, self.metrics)
         receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
         history = HistoryReceiver(self.store, settings.storage.retention) if self.store is not None else None
         state = SystemState(self.runner, self.store, self.scrapes, receiver, settings.source.url)
@@ -134,6 +134,25 @@ class System:
             await self.reload()
         except TrilensError as e:
             log.error("reload failed, the old settings stay", extra={"error": str(e)})
+
+
+# Few servers have either of these, and their HTTP client takes a fifth of a second to load.
+
+
+def _upstream(settings: Settings) -> Upstream | None:
+    if settings.source.url is None:
+        return None
+    from trilens.serve.upstream import Upstream
+
+    return Upstream(settings.source, settings.server.max_body)
+
+
+def _self_push(settings: Settings, metrics: SelfMetrics) -> SelfPush | None:
+    if settings.remote_write.url is None:
+        return None
+    from trilens.serve.push import SelfPush
+
+    return SelfPush(settings.remote_write, metrics)
 
 
 def scrape_configs(settings: Settings) -> list[ScrapeConfig]:

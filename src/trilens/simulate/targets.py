@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,9 +28,7 @@ class FleetTargets:
         self._servers = []
         for first in range(0, fleet.nodes, nodes_per_target):
             nodes = range(first, min(first + nodes_per_target, fleet.nodes))
-            server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(fleet, nodes, clock))
-            server.daemon_threads = True
-            self._servers.append(server)
+            self._servers.append(_Server(("127.0.0.1", 0), _handler(fleet, nodes, clock)))
         self._threads = [
             threading.Thread(target=s.serve_forever, args=(_POLL_S,), daemon=True) for s in self._servers
         ]
@@ -47,11 +46,21 @@ class FleetTargets:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with ThreadPoolExecutor(len(self._servers)) as pool:  # each waits until its server has noticed
-            list(pool.map(ThreadingHTTPServer.shutdown, self._servers))
+            list(pool.map(_Server.shutdown, self._servers))
         for server in self._servers:
             server.server_close()
         for thread in self._threads:
             thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # several scrapers may come at once
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A scraper that hangs up is no error of the target's."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def _handler(fleet: Fleet, nodes: Sequence[int], clock: Callable[[], float]) -> type[BaseHTTPRequestHandler]:

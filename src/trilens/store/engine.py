@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import StoreDamaged, StoreError
 from trilens.store import sql
+from trilens.store.arrow import keep_pandas_out
 from trilens.store.faults import translate
 from trilens.store.kill import Killer
-from trilens.store.links import LINK_ERRORS, EmbeddedLink, Link, ServerLink, ServerTarget
+from trilens.store.links import LINK_ERRORS, EmbeddedLink, Link
 from trilens.store.lock import DirectoryLock
 
 if TYPE_CHECKING:
@@ -80,9 +81,15 @@ class Engine:
     @classmethod
     def open(cls, where: str | Path, options: EngineOptions | None = None) -> Engine:
         """A server for an http(s) URL, else the embedded engine in that directory, made if missing."""
+        keep_pandas_out()
         options = options or EngineOptions()
         session = _session_settings(options)
         if isinstance(where, str) and "://" in where:
+            from trilens.store.server_link import (
+                ServerLink,
+                ServerTarget,
+            )  # a slow import, and often not needed
+
             target = ServerTarget(where, options.username, options.password)
             timeout_s = options.query_timeout_s
             return cls(str(target), options, lambda: ServerLink(target, session, timeout_s), embedded=False)

@@ -1,4 +1,4 @@
-"""One connection to the engine: the embedded one through chdb, a server through clickhouse-connect.
+"""One connection to the engine, and the embedded kind of it, through chdb; `server_link` has the other.
 
 Both speak the same SQL and Arrow, and that is all the rest of the store knows. clickhouse-connect can drive
 chdb too, but it copies every result once more (5.8 million rows: 300 ms against 180) and stages every insert
@@ -7,15 +7,12 @@ in a temporary file (300,000 rows: 100 ms against 80), for which a read-only con
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import urlencode
 
-import clickhouse_connect
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
-from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from trilens.model.errors import ConfigError
 from trilens.store.sql import identifier
@@ -24,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-
-# What a link raises when the engine, the disk or the network fails; chdb's own error is a RuntimeError.
-LINK_ERRORS: Final = (ClickHouseError, RuntimeError, OSError, pa.ArrowException)
-_CREATING = threading.Lock()  # several links open at once, and only one need make the database
+# What a link raises when the engine, the disk or the network fails; the engine's own is a RuntimeError.
+LINK_ERRORS: Final = (RuntimeError, OSError, pa.ArrowException)
 
 
 class Link(Protocol):
@@ -75,64 +70,3 @@ class EmbeddedLink:
 
     def close(self) -> None:
         self._connection.close()
-
-
-class ServerLink:
-    """A ClickHouse server's HTTP interface."""
-
-    def __init__(self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float) -> None:
-        def connect(database: str | None) -> Any:
-            return clickhouse_connect.get_client(
-                host=target.host,
-                port=target.port,
-                secure=target.secure,
-                username=target.username,
-                password=target.password or "",
-                database=database,
-                settings=dict(settings),
-                send_receive_timeout=int(timeout_s) + 30,
-                autogenerate_session_id=False,  # a session would run one query at a time
-                compress=target.host not in ("localhost", "127.0.0.1", "::1"),
-            )
-
-        with _CREATING:
-            first = connect(None)
-            first.command(f"CREATE DATABASE IF NOT EXISTS {identifier(target.database)}")
-            first.close()
-        self._client = connect(target.database)
-
-    def query(self, sql: str) -> pa.Table:
-        body = self._client.raw_query(sql, fmt="Arrow")
-        return pa.ipc.open_file(pa.py_buffer(body)).read_all()
-
-    def insert(self, table: str, rows: pa.Table) -> None:
-        self._client.insert_arrow(table, rows)
-
-    def command(self, sql: str) -> None:
-        self._client.command(sql)
-
-    def close(self) -> None:
-        self._client.close()
-
-
-class ServerTarget:
-    """Where a server is, read from a URL such as http://user:password@host:8123/database."""
-
-    def __init__(self, url: str, username: str | None = None, password: str | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(
-                f"not a ClickHouse URL: {url!r}", hint="write it as http://clickhouse:8123/trilens"
-            )
-        self.secure = parts.scheme == "https"
-        self.host = parts.hostname
-        try:
-            self.port = parts.port or (8443 if self.secure else 8123)
-        except ValueError as e:
-            raise ConfigError(f"not a ClickHouse URL: {url!r}: {e}") from e
-        self.database = unquote(parts.path.strip("/")) or "trilens"
-        self.username = username or (unquote(parts.username) if parts.username else None)
-        self.password = password or (unquote(parts.password) if parts.password else None)
-
-    def __str__(self) -> str:
-        return f"http{'s' if self.secure else ''}://{self.host}:{self.port}/{self.database}"

@@ -1,0 +1,95 @@
+"""A connection to a ClickHouse server, through clickhouse-connect."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import clickhouse_connect
+import pyarrow as pa
+import pyarrow.ipc
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from trilens.model.errors import ConfigError
+from trilens.store.sql import identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_CREATING = threading.Lock()  # several links open at once, and only one need make the database
+
+
+class ServerLink:
+    """A ClickHouse server's HTTP interface."""
+
+    def __init__(self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float) -> None:
+        def connect(database: str | None) -> Any:
+            return clickhouse_connect.get_client(
+                host=target.host,
+                port=target.port,
+                secure=target.secure,
+                username=target.username,
+                password=target.password or "",
+                database=database,
+                settings=dict(settings),
+                send_receive_timeout=int(timeout_s) + 30,
+                autogenerate_session_id=False,  # a session would run one query at a time
+                compress=target.host not in ("localhost", "127.0.0.1", "::1"),
+            )
+
+        with _CREATING, _server_errors():
+            first = connect(None)
+            first.command(f"CREATE DATABASE IF NOT EXISTS {identifier(target.database)}")
+            first.close()
+        with _server_errors():
+            self._client = connect(target.database)
+
+    def query(self, sql: str) -> pa.Table:
+        with _server_errors():
+            body = self._client.raw_query(sql, fmt="Arrow")
+        return pa.ipc.open_file(pa.py_buffer(body)).read_all()
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        with _server_errors():
+            self._client.insert_arrow(table, rows)
+
+    def command(self, sql: str) -> None:
+        with _server_errors():
+            self._client.command(sql)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@contextmanager
+def _server_errors() -> Iterator[None]:
+    """The library's errors as chdb's would be, so that the embedded engine need not load it to know them."""
+    try:
+        yield
+    except ClickHouseError as e:
+        raise RuntimeError(str(e)) from e
+
+
+class ServerTarget:
+    """Where a server is, read from a URL such as http://user:password@host:8123/database."""
+
+    def __init__(self, url: str, username: str | None = None, password: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(
+                f"not a ClickHouse URL: {url!r}", hint="write it as http://clickhouse:8123/trilens"
+            )
+        self.secure = parts.scheme == "https"
+        self.host = parts.hostname
+        try:
+            self.port = parts.port or (8443 if self.secure else 8123)
+        except ValueError as e:
+            raise ConfigError(f"not a ClickHouse URL: {url!r}: {e}") from e
+        self.database = unquote(parts.path.strip("/")) or "trilens"
+        self.username = username or (unquote(parts.username) if parts.username else None)
+        self.password = password or (unquote(parts.password) if parts.password else None)
+
+    def __str__(self) -> str:
+        return f"http{'s' if self.secure else ''}://{self.host}:{self.port}/{self.database}"
