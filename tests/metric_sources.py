@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def prometheus(directory: Path) -> Iterator[str]:
+def prometheus(directory: Path, config: str = "global: {}\n") -> Iterator[str]:
     file = directory / "prometheus.yml"
-    file.write_text("global: {}\n", encoding="utf-8")
+    file.write_text(config, encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
     command = [
         require_server("prometheus"),

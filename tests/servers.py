@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _START_S = 30.0
 
@@ -82,6 +82,14 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> 
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
     pytest.fail(f"{process.args!r} did not become ready:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """For another process, which gives no event to wait for."""
+    deadline = time.monotonic() + _START_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
 
 
 def _missing(what: str) -> None:

@@ -9,22 +9,19 @@ import ssl
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
 
 from certificates import make_certificates
-from servers import free_port, require_server
+from servers import free_port, require_server, until
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
 from trilens.simulate.fleet import Fleet
 from trilens.simulate.targets import FleetTargets
 from trilens_process import TRILENS, clean_environment, server, trilens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOW = int(time.time()) // 15 * 15
@@ -35,14 +32,6 @@ def write(url: str, name: str, values: list[float]) -> None:
     rows = [(labels, (NOW - 15 * (len(values) - 1 - i)) * 1000, value) for i, value in enumerate(values)]
     answer = httpx.post(f"{url}/api/v1/write", content=encode(rows), headers=HEADERS, timeout=20)
     assert answer.status_code == 204, answer.text
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """For another process, which gives no event to wait for."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def promtool(*arguments: str) -> list[str]:

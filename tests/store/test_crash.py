@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from small_disk import enlarge, small_disk
 from trilens.model.errors import DataDirInUse
 from trilens.store.engine import Engine
 
@@ -92,26 +92,14 @@ def test_this_process_may_open_a_directory_once(tmp_path: Path) -> None:
         pass
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 48 MiB."""
-    directory = tmp_path / "small"
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(directory)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a tmpfs")
-    yield directory
-    subprocess.run(["umount", "-l", str(directory)], check=True)
-
-
-def test_a_full_disk_refuses_writes_and_loses_nothing(small_disk: Path) -> None:
-    with started("fill", small_disk / "data") as child:
+def test_a_full_disk_refuses_writes_and_loses_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small") as disk, started("fill", disk / "data") as child:
         full = hear(child)
         assert full["acknowledged"] > 3
         assert full["readable"] >= full["acknowledged"], "reads go on"
         assert (full["refused"], full["state"]) == (True, "read-only")
         assert "no space left" in full["reason"]
-        subprocess.run(["mount", "-o", "remount,size=256m", str(small_disk)], check=True)
+        enlarge(disk)
         assert child.stdin is not None
         child.stdin.write("go on\n")
         child.stdin.flush()

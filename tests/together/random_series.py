@@ -1,7 +1,7 @@
 """Made-up series for a random comparison, all in the same 40 minutes, told apart by their names.
 
-Times are odd milliseconds and everything a query says is whole seconds, so that no sample lies on the boundary
-of a range: Prometheus 2 takes it there, Prometheus 3 does not.
+Times are odd milliseconds and everything a query says is whole seconds, so that no sample lies on the
+boundary of a range: Prometheus 2 takes it there, Prometheus 3 does not.
 """
 
 from __future__ import annotations

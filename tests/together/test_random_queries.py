@@ -1,4 +1,4 @@
-"""Random samples and random queries, through remote write into Trilens and a real Prometheus: the same answers.
+"""Random samples, by remote write into Trilens and a real Prometheus; random queries, the same answers.
 
 `TRILENS_EXAMPLES=20000 pytest tests/together/test_random_queries.py` hunts for longer, at random.
 """
@@ -13,10 +13,10 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-
-from metric_sources import prometheus
 from random_promql import Query, queries
 from random_series import Dataset
+
+from metric_sources import prometheus
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens_process import server
@@ -94,8 +94,8 @@ def answered(response: httpx.Response, *, ordered: bool) -> tuple[Any, list[list
 def refused_by_old_names(query: Query, theirs: httpx.Response) -> bool:
     """A known difference: names that 2.42 drops at once, 3 at the end of the query.
 
-    `or` of two metrics gives series that differ in name only, each at other steps. Dropping the name then makes
-    two series of one name in 2.42, which it refuses; at the end of the query they are one series.
+    `or` of two metrics gives series that differ in name only, each at other steps. With the name gone they
+    are two series with the same labels, which 2.42 refuses; at the end of the query they are one.
     """
     return (
         " or " in query.expr

@@ -104,15 +104,13 @@ def make_windows(ctx: Context, block: SampleBlock, grid: Grid, range_ms: int) ->
 
 def push_down_range(ctx: Context, function: str, node: RangeSelector, grid: Grid) -> Vector | None:
     """A function of a range selector, computed where the samples lie; None if that is not possible."""
-    if function not in summaries.COLUMNS:
-        return None
     at = leaf_grid(ctx, grid, node.selector.offset_ms, node.selector.at)
     vector = _pushed_down(ctx, node.selector, at, function, node.range_ms)
     return None if vector is None else vector.spread(grid.count)
 
 
 def _pushed_down(ctx: Context, node: Selector, at: Grid, function: str, range_ms: int) -> Vector | None:
-    columns = summaries.COLUMNS[function]
+    columns = summaries.COLUMNS.get(function, ())
     request = GridRequest(node.matchers, function, at.start, at.end, at.step, range_ms, columns)
     found = ctx.grid(request)
     if found is None:

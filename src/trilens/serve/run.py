@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import ssl
+import sys
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
+_SWITCH_S = 0.001  # Python's default of 5 ms is what a short query would wait for each scrape being parsed
 _KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
 
 
@@ -34,6 +36,7 @@ def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | N
     """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers."""
     settings = load()
     configure_logs(settings.server)
+    sys.setswitchinterval(_SWITCH_S)
     uvloop.run(serve(settings, load, announce))
 
 

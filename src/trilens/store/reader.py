@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from trilens.model.errors import StoreError
 from trilens.model.labels import METRIC_NAME
 from trilens.model.series import Gridded, SampleBlock, Selected
+from trilens.store.pushdown import Pushdown
 from trilens.store.rows import read_samples
-from trilens.store.summaries import SummaryReader, table_for
+from trilens.store.summaries import SummaryReader, can_summarise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from trilens.model.labels import Codes
     from trilens.model.query import QueryGuard
-    from trilens.model.series import GridRequest, Matcher, SelectRequest, Summaries
+    from trilens.model.series import Floats, GridRequest, Matcher, SelectRequest, Summaries
     from trilens.store.admission import Admission
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon
@@ -48,6 +50,7 @@ class Reader:
         self._admission = admission
         self._writer = writer
         self._rollups = SummaryReader(engine, horizon)
+        self._pushdown = Pushdown(engine)
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         chosen = self.series(request.matchers, request.start_ms, request.end_ms)
@@ -60,29 +63,38 @@ class Reader:
         return Selected(chosen.labels, block, warnings)
 
     def grid(self, request: GridRequest, guard: QueryGuard) -> Gridded | Summaries | None:
-        begin = request.start_ms - request.range_ms
-        if request.function == "instant":
-            chosen = self.series(request.matchers, begin, request.end_ms)
-            guard.take_series(len(chosen))
-            steps = request.steps
-            found = self._window.latest(
-                chosen.refs, request.start_ms, request.step_ms, steps, request.range_ms
-            )
-            if found is not None:
-                values, present = found
-                guard.take_samples(values.size)
-                return Gridded(chosen.labels, values, None if present.all() else present)
-        elif table_for(request) is None:
+        """From the window where it reaches back far enough, else from rollups, else by the engine."""
+        instant = request.function == "instant"
+        if not (instant or can_summarise(request) or self._pushdown.takes(request)):
             return None
-        else:
-            chosen = self.series(request.matchers, begin, request.end_ms)
-            guard.take_series(len(chosen))
-            if not len(chosen) or int(self._window.floors(chosen.refs).max()) <= begin:
-                return None  # the samples are at hand
-        return self._summaries(request, chosen, guard)
-
-    def _summaries(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Summaries | None:
+        begin = request.start_ms - request.range_ms
+        chosen = self.series(request.matchers, begin, request.end_ms)
+        guard.take_series(len(chosen))
+        if instant:
+            found = self._from_window(request, chosen, guard)
+            if found is not None:
+                return found
+        elif not len(chosen) or int(self._window.floors(chosen.refs).max()) <= begin:
+            return None  # the samples are at hand
         chosen = self._by_id(chosen)
+        return self._from_rollups(request, chosen, guard) or self._from_engine(request, chosen, guard)
+
+    def _from_window(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Gridded | None:
+        found = self._latest(request, chosen)
+        if found is None:
+            return None
+        values, present = found
+        guard.take_samples(values.size)
+        return Gridded(chosen.labels, values, None if present.all() else present)
+
+    def _latest(self, request: GridRequest, chosen: Selection) -> tuple[Floats, NDArray[np.bool_]] | None:
+        return self._window.latest(
+            chosen.refs, request.start_ms, request.step_ms, request.steps, request.range_ms
+        )
+
+    def _from_rollups(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Summaries | None:
+        if not can_summarise(request):
+            return None
         self._settle(request.end_ms)
         metrics, every = self._metrics(chosen)
 
@@ -91,6 +103,39 @@ class Reader:
 
         ids = self._index.ids[chosen.refs]
         return self._rollups.read(request, chosen, ids, metrics, every, recent, guard)
+
+    def _from_engine(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Gridded | None:
+        """Computed by the engine; of a plain selector only the steps for which the window is too short."""
+        if not (self._pushdown.takes(request) and self._pushdown.pays(request, len(chosen))):
+            return None
+        older, newer = request, None
+        if request.function == "instant":
+            older, rest = self._split(request, chosen)
+            newer = self._latest(rest, chosen) if rest is not None else None
+            if newer is None:  # the window was cut meanwhile, or is too short for any step
+                older = request
+            else:
+                guard.take_samples(newer[0].size)
+        if self._settle(older.end_ms):
+            return None  # what cannot be written now is still in the window
+        metrics, every = self._metrics(chosen)
+        found = self._pushdown.read(older, self._index.ids[chosen.refs], metrics, every, guard)
+        if found is None:
+            return None
+        values, present = found
+        if newer is not None:
+            values = np.concatenate((values, newer[0]), axis=1)
+            present = np.concatenate((present, newer[1]), axis=1)
+        return Gridded(chosen.labels, values, None if present.all() else present)
+
+    def _split(self, request: GridRequest, chosen: Selection) -> tuple[GridRequest, GridRequest | None]:
+        """The steps that look at samples below the window's floor, and those after them."""
+        floor = int(self._window.floors(chosen.refs).max())
+        below = -((request.start_ms - request.range_ms - floor) // request.step_ms)
+        if below >= request.steps:
+            return request, None
+        border = request.start_ms + max(1, below) * request.step_ms
+        return replace(request, end_ms=border - request.step_ms), replace(request, start_ms=border)
 
     def series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Selection:
         """The series that match and may have samples in the range."""

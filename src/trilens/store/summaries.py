@@ -34,6 +34,10 @@ def table_for(request: GridRequest) -> tuple[str, int] | None:
     return None
 
 
+def can_summarise(request: GridRequest) -> bool:
+    return bool(request.summary) and table_for(request) is not None
+
+
 class SummaryReader:
     """Rollups up to the horizon; after it `recent` samples, summarised here."""
 
