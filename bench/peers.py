@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -30,7 +31,7 @@ class Usage:
 
 
 @dataclass
-class Peer:
+class Peer(ABC):
     """One running server."""
 
     name: ClassVar[str]
@@ -48,8 +49,8 @@ class Peer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def command(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def command(self) -> list[str]: ...
 
     def scrape_document(self) -> dict[str, object]:
         jobs = [{"job_name": "fleet", "static_configs": [{"targets": self.targets}]}] if self.targets else []

@@ -284,6 +284,23 @@ def test_count_values_may_overwrite_a_label_it_groups_by(source: MemorySource) -
     ]
 
 
+def test_count_values_writes_values_without_an_exponent(source: MemorySource) -> None:
+    got = written(instant(source, "count_values('v', vector(1e-7) or vector(1e21))"))
+    assert [labels["v"] for labels, _ in got] == ["0.0000001"]
+
+
+def test_an_infinite_bound_clamps_even_what_is_no_number(source: MemorySource) -> None:
+    assert written(instant(source, "clamp_min(vector(NaN), Inf)"))[0][1] == [np.inf]
+    assert written(instant(source, "clamp(vector(-Inf), 0.5, NaN)"))[0][1] == [0.5]
+    assert np.isnan(written(instant(source, "clamp(vector(NaN), 0, 1)"))[0][1]).all()
+
+
+def test_absence_is_labelled_by_the_last_word_on_a_label(source: MemorySource) -> None:
+    assert written(instant(source, "absent(none{job!='a', job='a'})"))[0][0] == {"job": "a"}
+    assert written(instant(source, "absent(none{job='a', job!='b', i='1'})"))[0][0] == {"i": "1"}
+    assert written(instant(source, "absent(none{job='a', job='a'})"))[0][0] == {}
+
+
 def test_long_and_deep_expressions_are_evaluated(source: MemorySource) -> None:
     assert instant(source, "+".join(["1"] * 1001)).values.tolist() == [[1001]]
     assert written(over(source, "abs(" * 99 + "sum(n)" + ")" * 99))[0][1] == [2, 6, 6, 4, 6, 6]

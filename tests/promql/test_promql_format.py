@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from trilens.promql.format import number, open_metrics_number
+from trilens.promql.format import number, open_metrics_number, positional
 from trilens.promql.labelhash import xxh64
 
 
@@ -17,6 +17,7 @@ from trilens.promql.labelhash import xxh64
         (-0.0, "-0"),
         (0.1, "0.1"),
         (1e20, "100000000000000000000"),
+        (2.0**60, "1152921504606847000"),  # the digits that matter, then zeros
         (1e21, "1e+21"),
         (1.5e-7, "1.5e-07"),
         (0.00012, "0.00012"),
@@ -28,6 +29,21 @@ from trilens.promql.labelhash import xxh64
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-0.0, "-0"),
+        (300.0, "300"),
+        (1.5e-7, "0.00000015"),
+        (1e21, "1000000000000000000000"),
+        (-math.inf, "-Inf"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_numbers_in_labels_have_no_exponent(value: float, text: str) -> None:
+    assert positional(value) == text
 
 
 def test_open_metrics_numbers_have_a_fraction() -> None:

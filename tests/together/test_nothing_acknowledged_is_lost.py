@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import signal
 import threading
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from servers import until
-from small_disk import enlarge, small_disk
+from small_disk import small_disk
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
@@ -107,18 +108,34 @@ def test_sigterm_during_writes(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
-    writer = Writer(0, series=3000)
-    with (
-        small_disk(tmp_path / "small") as disk,
-        server(disk) as (url, _),
-        httpx.Client(base_url=url, timeout=60) as client,
-    ):
-        until(lambda: writer.batch(client).status_code != 204, "the disk is full")
-        assert len(writer.acknowledged) > 3
-        assert [answer.status_code for answer in writer.refused] == [503]
-        assert "free some disk space" in writer.refused[0].text
-        assert writer.missing(url) == [], "reads go on"
-        assert client.get("/readyz").json() != {}
-        enlarge(disk)
-        until(lambda: writer.batch(client).status_code == 204, "writes work again")
-        assert writer.missing(url) == []
+    writer = Writer(0)
+    with small_disk(tmp_path / "small") as disk:
+        with server(disk) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+            for _ in range(20):
+                assert writer.batch(client).status_code == 204
+            ballast = fill(disk)
+            until(lambda: writer.batch(client).status_code != 204, "a write is refused")
+            refused = writer.refused[0]
+            assert refused.status_code == 503
+            assert "free some disk space" in refused.text
+            assert writer.missing(url) == [], "reads go on"
+            reason = client.get("/readyz").json()["store"]["read_only_reason"]
+            assert "space" in reason
+            ballast.unlink()
+            until(lambda: writer.batch(client).status_code == 204, "writes are taken again")
+            assert {answer.status_code for answer in writer.refused} == {503}
+            assert writer.missing(url) == []
+        with server(disk) as (url, _):
+            assert writer.missing(url) == []
+
+
+def fill(disk: Path) -> Path:
+    """To the last byte."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1 << 16))
+        except OSError as e:
+            assert e.errno == errno.ENOSPC
+    return ballast

@@ -116,7 +116,7 @@ datasets = st.builds(Dataset, st.integers(0, 9), st.booleans(), st.booleans())
 
 
 @settings(
-    max_examples=int(HUNT) if HUNT else 400,
+    max_examples=int(HUNT) if HUNT else 600,
     derandomize=HUNT is None,
     database=None,
     deadline=None,

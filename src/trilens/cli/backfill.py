@@ -32,9 +32,10 @@ def backfill(
     ] = Format.openmetrics,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
-    """Load samples of the past, of any age and in any order, from text files.
+    """Load samples of the past from text files.
 
-    Every sample needs a timestamp. Doing it again is harmless: a sample replaces itself.
+    They may be of any age and in any order. Every sample needs a timestamp. Doing it again is harmless: a
+    sample replaces itself.
     """
     import json
 

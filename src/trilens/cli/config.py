@@ -15,7 +15,7 @@ def group() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="A trilens.yaml.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trilens.yaml.")],
 ) -> None:
     """Check a settings file, and the scrape configuration in it."""
     from trilens.serve.compose import scrape_configs

@@ -22,12 +22,15 @@ _TRY = (
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(min=1, max=200, help="Nodes of eight GPUs each.")] = 6,
-    listen: Annotated[str, typer.Option(help="HOST:PORT to listen on.")] = "127.0.0.1:9333",
-    interval: Annotated[str, typer.Option(help="How often the fleet is scraped.")] = "5s",
-    seed: Annotated[int, typer.Option(help="The same seed makes the same fleet.")] = 0,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=200, help="Nodes of eight GPUs each.")] = 6,
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:9333",
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="How often the fleet is scraped.")] = "5s",
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed makes the same fleet.")] = 0,
 ) -> None:
-    """Run a server, in a temporary directory, that scrapes a simulated GPU fleet."""
+    """Run a server with a simulated GPU fleet.
+
+    Its data lies in a temporary directory, and is gone when it ends.
+    """
     from tempfile import TemporaryDirectory
 
     from trilens.serve.run import run_server

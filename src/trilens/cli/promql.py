@@ -16,7 +16,7 @@ def group() -> None:
 
 @app.command()
 def test(
-    files: Annotated[list[Path], typer.Argument(help="Evaluation scripts (.test).")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Evaluation scripts (.test).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Run evaluation scripts (load, eval) and compare every answer."""

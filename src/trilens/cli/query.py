@@ -11,18 +11,26 @@ import typer
 
 def query(
     expression: Annotated[str, typer.Argument(metavar="EXPR", help="A PromQL expression.")],
-    at: Annotated[str | None, typer.Option(help="The moment to ask about [default: now].")] = None,
-    start: Annotated[
-        str | None, typer.Option(help="Ask about a range that begins here, such as -1h.")
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
     ] = None,
-    end: Annotated[str | None, typer.Option(help="The end of the range [default: now].")] = None,
+    start: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Ask about a range that begins here, such as -1h.")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The end of the range [default: now].")
+    ] = None,
     step: Annotated[
-        str | None, typer.Option(help="Distance of two points [default: about 250 points].")
+        str | None,
+        typer.Option(metavar="STEP", help="Distance of two points, such as 15s [default: about 250 points]."),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(help="Server URL [default: TRILENS_SERVER, or http://127.0.0.1:9333].")
+        str | None,
+        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Read this data directory instead of a server.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Read this data directory instead of a server.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> None:
     """Evaluate a PromQL expression at a moment, or over a range.
@@ -31,7 +39,10 @@ def query(
     """
     from trilens.cli.answer import show, show_notes
     from trilens.cli.client import ask_server
+    from trilens.model.errors import ConfigError
 
+    if data is not None and server is not None:
+        raise ConfigError("--data names a directory, --server a server", hint="give one of them")
     params = _params(expression, at, start, end, step)
     answer = ask_directory(data, params) if data is not None else ask_server(server, params)
     if as_json:

@@ -8,10 +8,15 @@ import typer
 
 def up(
     config: Annotated[
-        Path | None, typer.Option(help="Settings file [default: trilens.yaml here, if there is one].")
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings file [default: trilens.yaml here, if there is one]."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Data directory.")] = None,
-    listen: Annotated[str | None, typer.Option(help="HOST:PORT to listen on.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Data directory [default: trilens-data here].")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where to listen [default: 127.0.0.1:9333].")
+    ] = None,
 ) -> None:
     """Run the server until it is interrupted."""
     from trilens.serve.run import run_server

@@ -9,7 +9,7 @@ import numpy as np
 
 from trilens.model.errors import PromQLEvalError
 from trilens.model.labels import METRIC_NAME, LabelFrame
-from trilens.promql.format import number
+from trilens.promql.format import number, positional
 from trilens.promql.labelhash import fraction_of
 from trilens.promql.summation import sum_rows
 from trilens.promql.vector import METADATA_LABELS, Bools, Vector
@@ -218,7 +218,7 @@ def count_values(
     group, first = kept.groups()
     rows, steps = np.nonzero(vector.mask)
     bits, which = np.unique(vector.values[rows, steps].view(np.uint64), return_inverse=True)
-    texts = [number(x) for x in bits.view(np.float64).tolist()]
+    texts = [positional(x) for x in bits.view(np.float64).tolist()]
     codes, code_of = np.unique(vector.labels.symbols.intern_all(texts), return_inverse=True)
     key = group[rows] * len(codes) + code_of.reshape(-1)[which.reshape(-1)]
     found, series = np.unique(key, return_inverse=True)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 
 def number(value: float) -> str:
-    """Shortest decimal that reads back the same; an exponent only where Go's formatting has one."""
+    """As Go's %v: the fewest digits that read back the same, an exponent for the very small or large."""
+    if value and math.isfinite(value) and not 1e-4 <= abs(value) < 1e21:
+        return repr(value)
+    return positional(value)
+
+
+def positional(value: float) -> str:
+    """The fewest digits that read back the same, never an exponent: how `count_values` writes a label."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    if value == int(value) and abs(value) < 1e21:
-        return "-0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
-    text = repr(value)
-    if "e" not in text:
-        return text
-    mantissa, exponent = text.split("e")
-    power = int(exponent)
-    if -5 < power < 21:
-        return f"{value:.{max(0, len(mantissa.replace('-', '').replace('.', '')) - 1 - power)}f}"
-    return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    return f"{Decimal(repr(value)).normalize():f}"
 
 
 def open_metrics_number(value: float) -> str:

@@ -19,6 +19,7 @@ from trilens.model.errors import ConfigError, TrilensError
 from trilens.promql.engine import Engine
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.history import HistoryApi
+from trilens.serve.lean import keep_pandas_out
 from trilens.serve.probes import Probes
 from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
@@ -172,6 +173,7 @@ def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
 
 
 def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
+    keep_pandas_out()
     return Store.open(
         StoreOptions(
             data_dir=storage.data_dir,

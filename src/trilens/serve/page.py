@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from trilens.collect.target import TargetStatus
 
 _SHOWN = 200  # a page, not a report: the API has them all
+_ORDER = ("down", "unknown", "up")  # trouble first
 
 
 class Overview(NamedTuple):
@@ -43,15 +45,26 @@ def render(overview: Overview) -> str:
 def _targets(targets: Sequence[TargetStatus]) -> str:
     if not targets:
         return ""
-    troubled_first = sorted(targets, key=lambda t: (t.health == "up", t.job, t.scrape_url))
-    rows = "".join(
-        f"<tr><td>{escape(t.job)}</td><td><code>{escape(t.scrape_url)}</code></td>"
-        f'<td class="{escape(t.health)}">{escape(t.health)}</td><td>{escape(t.last_error)}</td></tr>'
-        for t in troubled_first[:_SHOWN]
-    )
+    now = time.time()
+    troubled_first = sorted(targets, key=lambda t: (_ORDER.index(t.health), t.job, t.scrape_url))
+    rows = "".join(_target_row(target, now) for target in troubled_first[:_SHOWN])
     more = f"<p>{len(targets) - _SHOWN:,} more.</p>" if len(targets) > _SHOWN else ""
-    head = "<tr><th>job</th><th>target</th><th>state</th><th>last error</th></tr>"
+    head = "<tr><th>job</th><th>target</th><th>state</th><th>last scrape</th></tr>"
     return f'<h2>Targets</h2><div class="wide"><table>{head}{rows}</table></div>{more}'
+
+
+def _target_row(target: TargetStatus, now: float) -> str:
+    state = "waiting" if target.health == "unknown" else target.health
+    if target.last_scrape_s is None or target.last_duration_s is None:
+        last = "not yet"
+    else:
+        ago = _span(max(0.0, now - target.last_scrape_s))
+        last = f"{ago} ago, in {target.last_duration_s * 1000:,.0f} ms"
+    error = f'<div class="down">{escape(target.last_error)}</div>' if target.last_error else ""
+    return (
+        f"<tr><td>{escape(target.job)}</td><td><code>{escape(target.scrape_url)}</code>{error}</td>"
+        f'<td class="{state}">{state}</td><td>{last}</td></tr>'
+    )
 
 
 def _span(seconds: float) -> str:

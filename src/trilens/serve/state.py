@@ -63,14 +63,15 @@ class SystemState:
         notices: list[str] = []
         if self._store is not None:
             stats, health = self._stats(self._store), self._store.health()
-            facts += [("series", f"{stats.series:,}"), ("samples on disk", f"{stats.samples:,}")]
-            facts.append(("disk", bytes_text(stats.disk_bytes)))
+            samples = stats.samples + stats.pending_samples
+            facts += [("series", f"{stats.series:,}"), ("samples", f"{samples:,}")]
+            facts.append(("on disk", bytes_text(stats.disk_bytes)))
             if health.read_only_reason:
                 notices.append(f"Writes are refused: {health.read_only_reason}")
             notices += [f"Damage found at start: {damage}" for damage in health.damage]
         if self._scrapes is not None:
             counts = self._target_counts(self._scrapes)
-            facts += [("targets up", str(counts["up"])), ("targets down", str(counts["down"]))]
+            facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
         facts.append(("queries running", str(self._runner.running)))
         source = f"Queries are answered by {self._source_url}." if self._source_url else ""
         targets = self._scrapes.targets() if self._scrapes is not None else []

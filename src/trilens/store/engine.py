@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import StoreDamaged, StoreError
 from trilens.store import sql
-from trilens.store.arrow import keep_pandas_out
 from trilens.store.faults import translate
 from trilens.store.kill import Killer
 from trilens.store.links import LINK_ERRORS, EmbeddedLink, Link
@@ -81,7 +80,6 @@ class Engine:
     @classmethod
     def open(cls, where: str | Path, options: EngineOptions | None = None) -> Engine:
         """A server for an http(s) URL, else the embedded engine in that directory, made if missing."""
-        keep_pandas_out()
         options = options or EngineOptions()
         session = _session_settings(options)
         if isinstance(where, str) and "://" in where:

@@ -49,7 +49,7 @@ AGGREGATES: Final[dict[str, Aggregate]] = {
     "idelta": Aggregate("timeSeriesInstantDeltaToGrid"),
 }
 
-# What allows them; newer engines know both names.
+# What allows them, in newer engines and in older ones.
 _SETTINGS: Final = (
     "enable_time_series_aggregate_functions",
     "allow_experimental_ts_to_grid_aggregate_function",
@@ -69,9 +69,7 @@ _SETTINGS: Final = (
 _MIN_STEP_MS: Final = 60_000
 _MIN_SERIES: Final = 32
 
-_TIMES: Final = range(
-    10_413_792_000_000
-)  # of the engine's DateTime64, less those before 1970: to the year 2300
+_TIMES: Final = range(10_413_792_000_000)  # the engine's DateTime64 ends with the year 2299
 
 
 class Pushdown:
@@ -81,11 +79,11 @@ class Pushdown:
         self._engine = engine
         settings = _names(engine, f"settings WHERE NOT readonly AND name IN {sql.text_list(_SETTINGS)}")
         functions = _names(engine, "functions WHERE is_aggregate AND startsWith(name, 'timeSeries')")
-        self._setting = next((name for name in _SETTINGS if name in settings), None)
+        self._settings: dict[str, int | float] = {name: 1 for name in _SETTINGS if name in settings}
         self._aggregates = {
             function: aggregate
             for function, aggregate in AGGREGATES.items()
-            if aggregate.name in functions and self._setting is not None
+            if aggregate.name in functions and self._settings
         }
 
     def takes(self, request: GridRequest) -> bool:
@@ -112,20 +110,10 @@ class Pushdown:
         samples give the right answer. The engine must hold all samples of the request."""
         aggregate = self._aggregates[request.function]
         guard.take_samples(len(ids) * request.steps)
+        begin = request.start_ms - request.range_ms
+        condition = where(metrics, None if every_series else ids, "t", begin, request.end_ms)
         table = self._engine.query_arrow(
-            _statement(
-                aggregate,
-                request,
-                where(
-                    metrics,
-                    None if every_series else ids,
-                    "t",
-                    request.start_ms - request.range_ms,
-                    request.end_ms,
-                ),
-            ),
-            guard=guard,
-            settings={str(self._setting): 1},
+            _statement(aggregate, request, condition), guard=guard, settings=self._settings
         )
         values, present = _placed(table, ids, request.steps)
         if aggregate.markers:
