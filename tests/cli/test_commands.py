@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 
 from memory_api import Api, running
 from trilens import __version__
-from trilens.cli.answer import series_text, sparkline
 from trilens.cli.main import app
+from trilens.cli.series import series_text
+from trilens.cli.table import columns_that_fit, sparkline
 from trilens.cli.times import read_moment, read_step, show_moment
 from trilens.model.errors import ConfigError
 from trilens_process import clean_environment, trilens
@@ -43,7 +44,7 @@ def test_help_names_every_command_and_loads_nothing_heavy() -> None:
         "print([m for m in ('numpy', 'pydantic', 'httpx', 'rich', 'starlette') if m in sys.modules])\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    for command in ("up", "demo", "query", "promql", "config", "version"):
+    for command in ("up", "demo", "query", "backfill", "promql", "config", "version"):
         assert f"\n  {command} " in said.stdout
     assert said.stdout.splitlines()[-1] == "[]"
 
@@ -105,10 +106,39 @@ def test_query_on_a_terminal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = _printed(lambda: answer.show(shown, pretty=True))
     assert lines == [
         'power{job="a\\"b"}',
-        "gpu           min    max   last",
-        "0    ▁▃▅▆█      0      4      4",
-        "1    ▁▃▅▆█  100.5  104.5  104.5",
+        "gpu  trend    min    avg    max   last",
+        "0    ▁▃▅▆█      0      2      4      4",
+        "1    ▁▃▅▆█  100.5  102.5  104.5  104.5",
     ]
+    late = {**shown, "result": [shown["result"][0], {"metric": {"gpu": "9"}, "values": [[T0 + 60, "NaN"]]}]}
+    last = _printed(lambda: answer.show(late, pretty=True))[-1]
+    assert last.split() == ["9", "nan", "nan", "nan", "nan"]
+    monkeypatch.setenv("COLUMNS", "30")
+    assert _printed(lambda: answer.show(shown, pretty=True))[-1].startswith("1 ")
+    one = {"resultType": "vector", "result": [{"metric": {"__name__": "up", "job": "é"}, "value": [T0, "1"]}]}
+    assert _printed(lambda: answer.show(one, pretty=True)) == ['up{job="é"}', "value", "    1"]
+
+
+def test_a_table_drops_first_what_says_least(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trilens.cli import answer
+
+    columns = {
+        "Hostname": [f"gpu-node-{i // 4}" for i in range(8)],
+        "UUID": [f"GPU-{i}-0123456789-0123456789" for i in range(8)],
+        "gpu": [str(i % 4) for i in range(8)],
+        "instance": [f"10.0.0.{i // 4}:9400" for i in range(8)],
+        "pod": [f"trainer-of-a-long-name-{i // 4}" for i in range(8)],
+    }
+    assert columns_that_fit(columns, 200) == list(columns)
+    assert columns_that_fit(columns, 70) == ["Hostname", "gpu", "instance", "pod"]
+    assert columns_that_fit(columns, 50) == ["Hostname", "gpu", "pod"]
+    assert columns_that_fit(columns, 1) == ["gpu", "pod"]
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    data = {"resultType": "vector", "result": [{"metric": row, "value": [T0, "1"]} for row in rows]}
+    lines = _printed(lambda: answer.show(data, pretty=True))
+    assert lines[0].split() == ["Hostname", "gpu", "pod", "value"]
+    assert lines[-1] == "not shown, as the rows differ without: UUID, instance (--json has all)"
 
 
 def _printed(show) -> list[str]:
@@ -130,6 +160,8 @@ def _printed(show) -> list[str]:
         (["query", "up", "--at", "now", "--start", "-1h"], 2, "give one of them"),
         (["query", "up", "--server", "localhost"], 2, "is not an http:// or https:// URL"),
         (["query", "up", "--server", "http://127.0.0.1:1"], 1, "no answer from http://127.0.0.1:1"),
+        (["query", "up", "--start", "-1h", "--step", "5parsecs"], 2, "not a valid duration"),
+        (["query", "up", "--data", "/nowhere", "--server", "URL"], 2, "give one of them"),
         (["query", "up", "--data", "/nowhere"], 2, "no such data directory: /nowhere"),
         (["query", "up", "--data", str(DOCS)], 2, "docs holds no Trilens data"),
         (["promql", "test", "/nowhere.test"], 2, "no such script: /nowhere.test"),
@@ -171,7 +203,8 @@ def test_promql_test_counts_and_fails(tmp_path: Path) -> None:
 def test_config_check(tmp_path: Path) -> None:
     for example in EXAMPLES.glob("*.yaml"):
         text = example.read_text(encoding="utf-8").replace("/etc/trilens/", f"{tmp_path}/")
-        (tmp_path / "token").write_text("t", encoding="utf-8")
+        for secret in ("token", "clickhouse-password", "mimir-token"):
+            (tmp_path / secret).write_text("t", encoding="utf-8")
         (tmp_path / example.name).write_text(text, encoding="utf-8")
         said = trilens("config", "check", str(tmp_path / example.name))
         assert said.returncode == 0, said.stderr

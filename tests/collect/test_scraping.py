@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from http_target import OPENMETRICS, Answer, HttpTarget
 from recording_sink import STALE, RecordingSink
 
+from http_target import OPENMETRICS, Answer, HttpTarget
 from servers import require_server
 from trilens.collect.config import ScrapeConfig, load_scrape_configs
 from trilens.collect.loop import align

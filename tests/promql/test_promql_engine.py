@@ -301,6 +301,18 @@ def test_absence_is_labelled_by_the_last_word_on_a_label(source: MemorySource) -
     assert written(instant(source, "absent(none{job='a', job='a'})"))[0][0] == {}
 
 
+@pytest.mark.parametrize("function", ["sum_over_time", "absent_over_time", "rate"])
+def test_a_subquery_between_two_steps_evaluates_nothing(source: MemorySource, function: str) -> None:
+    """45 s before 1:50 hold no whole minute: the pairs of that minute are ambiguous, but nobody asks."""
+    ambiguous = f"{function}((n + on (job) m)[45s:1m])"
+    expected = [1] if function == "absent_over_time" else []
+    at = 110 / 60
+    assert [v[0] for _, v in written(instant(source, ambiguous, at))] == expected
+    with pytest.raises(PromQLEvalError, match="many-to-many"):
+        instant(source, f"{function}((n + on (job) m)[75s:1m])", at)
+    assert len(instant(source, "m[45s:1m]", at).labels) == 0
+
+
 def test_long_and_deep_expressions_are_evaluated(source: MemorySource) -> None:
     assert instant(source, "+".join(["1"] * 1001)).values.tolist() == [[1001]]
     assert written(over(source, "abs(" * 99 + "sum(n)" + ")" * 99))[0][1] == [2, 6, 6, 4, 6, 6]

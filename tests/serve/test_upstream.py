@@ -21,6 +21,7 @@ from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
 from trilens.serve.app import Parts, build_app
+from trilens.serve.history import HistoryApi
 from trilens.serve.page import Overview
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.push import SelfPush
@@ -65,6 +66,7 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
             status=StatusApi(lambda: api.settings, None, api.runner),
             targets=TargetsApi(None),
             write=WriteApi(None, ThreadPoolExecutor(1), 1000),
+            history=HistoryApi(None, ThreadPoolExecutor(1), 1000),
         ),
         lifespan=lifespan,
     )

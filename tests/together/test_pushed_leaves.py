@@ -200,6 +200,17 @@ def test_the_engine_is_asked_where_memory_is_too_short(store: Store, function: s
     assert grid(store, "changes") is None
 
 
+def test_the_engine_is_asked_only_for_steps_below_the_floor(store: Store) -> None:
+    matchers = (Matcher(METRIC_NAME, "=", "power"),)
+    whole = GridRequest(matchers, "instant", BEGIN + 600_007, NOW + 7, 97_000, 300_000)
+    chosen = store._reader.series(matchers, BEGIN, NOW)
+    floor = int(store._window.floors(chosen.refs).max())
+    older, newer = store._reader._split(whole, chosen)
+    assert newer is not None
+    assert older.steps + newer.steps == whole.steps
+    assert older.end_ms - older.range_ms < floor <= newer.start_ms - newer.range_ms
+
+
 def test_what_was_appended_just_now_is_seen(store: Store) -> None:
     """Last of all: it adds to what the other tests read."""
     ref = np.array([store.series(make_labels({METRIC_NAME: "power", "gpu": "7"}))], np.int32)

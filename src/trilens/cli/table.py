@@ -41,7 +41,11 @@ def show_table(kind: str, result: list[dict[str, Any]]) -> None:
         numbers = {"trend": [sparkline(curve, width) for curve in _curves(result)], **numbers}
     if shared:
         console.print(Text(series_text(shared), style="bold"), soft_wrap=True)
-    console.print(_table({name: columns[name] for name in shown}, numbers))
+    table = _table({name: columns[name] for name in shown}, numbers)
+    # A terminal that is too narrow even so wraps the lines: nothing is cut off.
+    least = sum(min(_FOLDED, _width(name, columns[name])) + _GAP for name in shown)
+    least += sum(_width(title, cells) + _GAP for title, cells in numbers.items())
+    Console(file=sys.stdout, width=max(console.width, least)).print(table)
     hidden = [name for name in names if name not in shown]
     if hidden:
         note = f"not shown, as the rows differ without: {', '.join(hidden)} (--json has all)"

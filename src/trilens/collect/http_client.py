@@ -116,8 +116,8 @@ def _reason(error: Exception) -> str:
 
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         cause = error.os_error  # aiohttp's own text is made for programmers
-        known = cause.errno is not None and cause.errno > 0  # the resolver's numbers are below zero
-        return f"cannot connect: {os.strerror(cause.errno) if known else cause.strerror or cause}"
+        number = cause.errno or 0  # the resolver's are below zero, and its text is fine
+        return f"cannot connect: {os.strerror(number) if number > 0 else cause.strerror or cause}"
     return str(error) or type(error).__name__
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trilens.model.errors import PromQLEvalError
+from trilens.model.labels import LabelFrame
 from trilens.promql import aggregate, binary, calls, nodes
 from trilens.promql.leaf import Ranged, leaf_grid, make_windows, select_instant, select_windows
 from trilens.promql.relabel import check_label_name
@@ -82,7 +83,13 @@ class Evaluator:
         step = expr.step_ms or self.ctx.subquery_step_ms
         # The inner times are multiples of the step, whenever the query is asked.
         start = ((at.start - expr.range_ms) // step + 1) * step
-        inner = Grid(start, step, max(1, (at.end - start) // step + 1))
+        if start > at.end:  # a range shorter than the step, between two of its multiples
+            nothing = as_block(np.zeros((0, 1)), None, at.times[:1])
+            no_labels = LabelFrame.empty(self.ctx.symbols)
+            return Ranged(
+                no_labels, make_windows(self.ctx, nothing, at, expr.range_ms), np.zeros(0, dtype=bool)
+            )
+        inner = Grid(start, step, (at.end - start) // step + 1)
         self.ctx.guard.take_samples(inner.count)
         value = Evaluator(self.ctx, inner).evaluate(expr.expr)
         vector = calls.from_scalar(self.ctx, value.values) if isinstance(value, Scalar) else value

@@ -27,6 +27,7 @@ from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.write import WriteApi
+from trilens.settings.files import read_text
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
@@ -161,10 +162,9 @@ def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
     file = settings.scrape.config_file
     if file is None:
         return load_scrape_configs(settings.scrape.inline_document(), settings.base_dir)
+    text = read_text(file, "scrape.config_file")
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read scrape.config_file: {e}") from e
+        document = yaml.safe_load(text)
     except yaml.YAMLError as e:
         raise ConfigError(f"{file} is not valid YAML: {' '.join(str(e).split())}") from e
     if not isinstance(document, dict):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import ConfigError
+from trilens.settings.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +36,5 @@ def load_client_settings(
         raise ConfigError(f"{url!r} is not an http:// or https:// URL", hint=f"for example {DEFAULT_SERVER}")
     token = environ.get(TOKEN_VARIABLE) or None
     if token is None and (file := environ.get(TOKEN_FILE_VARIABLE)):
-        try:
-            token = Path(file).read_text(encoding="utf-8").strip() or None
-        except (OSError, UnicodeDecodeError) as e:
-            raise ConfigError(f"cannot read {TOKEN_FILE_VARIABLE}: {e}") from e
+        token = read_text(Path(file), TOKEN_FILE_VARIABLE).strip() or None
     return ClientSettings(url, token)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
 
 from trilens.model.errors import ConfigError
+from trilens.settings.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +35,7 @@ def read_secret(value: SecretStr | None, file: Path | None, what: str) -> str | 
         return value.get_secret_value()
     if file is None:
         return None
-    try:
-        secret = file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read {what} from {file}: {e}") from e
+    secret = read_text(file, f"{what} from").strip()
     if not secret:
         raise ConfigError(f"{what} file {file} is empty")
     return secret

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from trilens.model.errors import ConfigError, UnknownSetting
+from trilens.settings.files import read_text
 from trilens.settings.tree import ENVIRONMENT_PREFIX, Settings, leaves
 
 if TYPE_CHECKING:
@@ -54,10 +55,7 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
 
 def read_file(file: Path) -> dict[str, Any]:
     """The file as a tree; relative paths in it are relative to the file."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot read the settings file {file}: {e}") from e
+    text = read_text(file, "the settings file")
     try:
         tree = yaml.safe_load(text)
     except yaml.YAMLError as e:

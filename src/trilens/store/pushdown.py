@@ -55,7 +55,8 @@ _SETTINGS: Final = (
     "allow_experimental_ts_to_grid_aggregate_function",
 )
 
-# Milliseconds of processor time, rows and numpy against the engine's functions, 24 h of samples at 15 s:
+# Milliseconds of processor time (best of 3), 24 h of samples at 15 s: a whole query from rows and numpy, then
+# the engine's statement alone. Whole queries both ways are in docs/decisions/pushdown.md.
 #
 #     series, step, range       instant      max        sum        delta      irate
 #     1,160, 120 s, 5 min       880  349   1152  483  1049  706   983  686   956  452
@@ -65,7 +66,7 @@ _SETTINGS: Final = (
 #         8, 120 s, 5 min        35   28     32   31    33   34    31   29    33   29
 #
 # So it pays where a step sums up several samples and, as a function of a range must first wait until all
-# that came is written, where there are more than a few series.
+# that came is written, where there are more than a few series. Both limits lie between measured points.
 _MIN_STEP_MS: Final = 60_000
 _MIN_SERIES: Final = 32
 
