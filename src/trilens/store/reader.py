@@ -10,6 +10,7 @@ import numpy as np
 from trilens.model.errors import StoreError
 from trilens.model.labels import METRIC_NAME
 from trilens.model.series import Gridded, SampleBlock, Selected
+from trilens.store.expired import Expired
 from trilens.store.pushdown import Pushdown
 from trilens.store.rows import read_samples
 from trilens.store.summaries import SummaryReader, can_summarise
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon
     from trilens.store.index import Selection, SeriesIndex
+    from trilens.store.rows import SampleRows
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
 
@@ -51,6 +53,7 @@ class Reader:
         self._writer = writer
         self._rollups = SummaryReader(engine, horizon)
         self._pushdown = Pushdown(engine)
+        self._expired = Expired(engine)
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         chosen = self.series(request.matchers, request.start_ms, request.end_ms)
@@ -95,7 +98,8 @@ class Reader:
     def _from_rollups(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Summaries | None:
         if not can_summarise(request):
             return None
-        self._settle(request.end_ms)
+        if self._settle(self._rollups.rolled_ms):  # late samples make rollups incomplete, once they are there
+            return None
         metrics, every = self._metrics(chosen)
 
         def recent(start_ms: int, end_ms: int) -> SampleBlock:
@@ -167,7 +171,8 @@ class Reader:
         if border <= start_ms:
             return recent, ()
         warnings = self._settle(border)
-        return joined(self._history(chosen, start_ms, border, guard), recent), warnings
+        history, more = self._history(chosen, start_ms, border, guard)
+        return joined(history, recent), warnings + more
 
     def _metrics(self, chosen: Selection) -> tuple[list[str], bool]:
         """The metrics of these series, and whether the series are most that these metrics have.
@@ -188,19 +193,33 @@ class Reader:
             return (f"the newest samples may be missing: {e}",)
         return ()
 
-    def _history(self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard) -> SampleBlock:
+    def _history(
+        self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> tuple[SampleBlock, tuple[str, ...]]:
+        """Samples on disk and, for the time in which they have expired, what the rollups keep of them."""
         ids = self._index.ids[chosen.refs]
         metrics, every = self._metrics(chosen)
-        rows = read_samples(self._engine, metrics, None if every else ids, start_ms, end_ms, guard)
-        guard.take_samples(len(rows.t))
-        begin = np.searchsorted(rows.ids, ids, side="left")
-        end = np.searchsorted(rows.ids, ids, side="right")
-        counts = end - begin
-        offsets = np.concatenate(([0], np.cumsum(counts)))
-        if offsets[-1] == len(rows.t):
-            return SampleBlock(rows.t, rows.v, offsets)
-        kept = np.repeat(begin - offsets[:-1], counts) + np.arange(offsets[-1])
-        return SampleBlock(rows.t[kept], rows.v[kept], offsets)
+        wanted = None if every else ids
+        border = min(max(start_ms, self._expired.raw_since_ms), end_ms)
+        rows = read_samples(self._engine, metrics, wanted, border, end_ms, guard)
+        kept = as_block(rows, ids, guard)
+        if border == start_ms:
+            return kept, ()
+        older = as_block(self._expired.read(metrics, wanted, start_ms, border, guard), ids, guard)
+        return joined(older, kept), (self._expired.warning(),) if len(older.t) else ()
+
+
+def as_block(rows: SampleRows, ids: NDArray[np.uint64], guard: QueryGuard) -> SampleBlock:
+    """The rows of these series, which are in order of id as the rows are."""
+    guard.take_samples(len(rows.t))
+    begin = np.searchsorted(rows.ids, ids, side="left")
+    end = np.searchsorted(rows.ids, ids, side="right")
+    counts = end - begin
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    if offsets[-1] == len(rows.t):
+        return SampleBlock(rows.t, rows.v, offsets)
+    kept = np.repeat(begin - offsets[:-1], counts) + np.arange(offsets[-1])
+    return SampleBlock(rows.t[kept], rows.v[kept], offsets)
 
 
 def joined(older: SampleBlock, newer: SampleBlock) -> SampleBlock:

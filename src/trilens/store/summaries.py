@@ -45,6 +45,10 @@ class SummaryReader:
         self._engine = engine
         self._horizon = horizon
 
+    @property
+    def rolled_ms(self) -> int:
+        return self._horizon.rolled_ms
+
     def read(
         self,
         request: GridRequest,

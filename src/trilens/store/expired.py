@@ -1,0 +1,88 @@
+"""What is left of samples that have expired: the last one of each rollup window."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from trilens.model.series import STALE_NAN
+from trilens.store.rollups import read_rollups
+from trilens.store.rows import SampleRows
+from trilens.store.schema import HOUR_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from trilens.model.query import QueryGuard
+    from trilens.store.engine import Engine
+
+_ASK_AGAIN_S: Final = 60.0
+_END_OF_TIME: Final = 1 << 62
+
+
+class Expired:
+    """Tables say themselves how far back they reach: parts expire later than their rows, and a directory at
+    rest does not tell its retention."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._reach: dict[str, tuple[float, int]] = {}  # table -> when it was asked, the hour it begins with
+
+    @property
+    def raw_since_ms(self) -> int:
+        return self._begins("samples", "t")
+
+    def read(
+        self,
+        metrics: Sequence[str],
+        ids: NDArray[np.uint64] | None,
+        start_ms: int,
+        end_ms: int,
+        guard: QueryGuard,
+    ) -> SampleRows:
+        """As `read_samples`, from 5-minute windows and, where these have expired too, from hours."""
+        border = min(max(start_ms, self._begins("samples_5m", "end_t")), end_ms)
+        parts = [
+            self._last_of_windows("samples_1h", metrics, ids, start_ms, border, guard),
+            self._last_of_windows("samples_5m", metrics, ids, border, end_ms, guard),
+        ]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        order = np.lexsort((columns[1], columns[0]))
+        return SampleRows(*(column[order] for column in columns))
+
+    def warning(self) -> str:
+        since = datetime.fromtimestamp(self.raw_since_ms / 1000, UTC)
+        return (
+            f"samples before {since:%Y-%m-%d %H:%M} UTC have expired: until then only the last one of every "
+            "5 minutes or hour is shown"
+        )
+
+    def _last_of_windows(
+        self, table: str, metrics: Sequence[str], ids: Any, start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> SampleRows:
+        if end_ms <= start_ms:
+            none = np.zeros(0, np.int64)
+            return SampleRows(none.astype(np.uint64), none, none.astype(np.float64))
+        found = read_rollups(self._engine, table, metrics, ids, start_ms, end_ms, guard)
+        some, ended = found.samples > 0, found.ended > 0
+        markers = np.full(int(ended.sum()), STALE_NAN)
+        return SampleRows(
+            np.concatenate([found.ids[some], found.ids[ended]]),
+            np.concatenate([found.last_t[some], found.end_t[ended]]),
+            np.concatenate([found.last[some], markers]),
+        )
+
+    def _begins(self, table: str, column: str) -> int:
+        """The start of the first hour in this table; the end of time for an empty one."""
+        asked, begins = self._reach.get(table, (-_ASK_AGAIN_S, 0))
+        if time.monotonic() - asked >= _ASK_AGAIN_S:
+            found = self._engine.query_arrow(f"SELECT min({column}) AS oldest, count() AS n FROM {table}")
+            oldest = int(found["oldest"][0].as_py()) if found["n"][0].as_py() else _END_OF_TIME
+            begins = (oldest - 1) // HOUR_MS * HOUR_MS
+            self._reach[table] = (time.monotonic(), begins)
+        return begins
