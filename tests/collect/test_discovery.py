@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from http_target import HttpTarget
 
+from http_target import HttpTarget
 from trilens.collect.config import FileSdConfig, HttpSdConfig
 from trilens.collect.discovery.file import FileDiscovery
 from trilens.collect.discovery.http import HttpDiscovery

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import cramjam
 import pytest
-from http_target import HttpTarget
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_sink import STALE, RecordingSink
 
+from http_target import HttpTarget
 from servers import free_port, require_server, running
 from trilens.collect.remote_write import RemoteWriteReceiver, WriteResult, encode
 from trilens.collect.remote_write.messages import RequestV2, TimeSeries, TimeSeriesV2, WriteRequest

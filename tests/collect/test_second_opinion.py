@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from http_target import OPENMETRICS, TEXT, HttpTarget
 from recording_sink import RecordingSink
 
+from http_target import OPENMETRICS, TEXT, HttpTarget
 from servers import free_port, require_corpus, require_server, running
 from trilens.collect.config import load_scrape_configs
 from trilens.collect.exposition import parse_samples

@@ -116,7 +116,8 @@ def read_rollups(
     rows = read_columns(engine, table, Rollups._fields[2:], metrics, ids, start_ms, end_ms, guard)
     order = np.lexsort((rows["version"], rows["end_t"], rows["ids"]))
     starts = group_starts(rows["ids"][order], rows["end_t"][order])
-    newest = order[np.append(starts[1:], len(order)) - 1]
+    ends = np.append(starts[1:], len(order))[: len(starts)]  # none where nothing was found
+    newest = order[ends - 1]
     return Rollups(*(rows[name][newest] for name in Rollups._fields))
 
 
