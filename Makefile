@@ -1,4 +1,5 @@
 # One-word commands. Each sets up what it needs in .venv; nothing has to be installed by hand.
+# Options go along as ARGS: make demo ARGS="--listen 127.0.0.1:9444".
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,17 +21,17 @@ servers: ## install the real servers the tests and benchmarks run against (Debia
 	@tools/servers
 
 demo: $(STAMP) ## a running Trilens with a small made-up fleet: open the address it prints
-	@$(BIN)/trilens demo
+	@$(BIN)/trilens demo $(ARGS)
 
 up: $(STAMP) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
-	@$(BIN)/trilens up
+	@$(BIN)/trilens up $(ARGS)
 
 test: $(STAMP) servers ## all tests, with real servers where they can be had
 	$(BIN)/pytest
 
 lint: $(STAMP) ## formatting, style, types, and which folder may import which
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --no-cache --check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

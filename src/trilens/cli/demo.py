@@ -1,5 +1,7 @@
 """`trilens demo`: a server with a small fleet that does not exist."""
 
+import shutil
+import sys
 from typing import Annotated
 
 import typer
@@ -8,7 +10,7 @@ _TRY = (
     ("power of the whole fleet, in watts", "sum(DCGM_FI_DEV_POWER_USAGE)"),
     (
         "GPUs that look busy and do no work: a hung job",
-        "DCGM_FI_DEV_GPU_UTIL > 95 and DCGM_FI_DEV_POWER_USAGE < 200",
+        "DCGM_FI_DEV_POWER_USAGE < 200 and on (UUID) DCGM_FI_DEV_GPU_UTIL > 95",
     ),
     (
         "GPUs that are too hot to run at full speed",
@@ -16,7 +18,7 @@ _TRY = (
     ),
     (
         "power by pod, from the energy counters, in watts",
-        "sum by (pod) (rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION[1m])) / 1000",
+        'sum by (pod) (rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{pod!=""}[30s])) / 1000',
     ),
 )
 
@@ -64,7 +66,11 @@ def _itself(listen: str) -> dict[str, object]:
 
 def _introduce(url: str, nodes: int) -> None:
     typer.echo(f"Trilens runs at {url} with {nodes} simulated nodes ({nodes * 8} GPUs). Ctrl-C ends it.\n")
-    typer.echo("Try, in another terminal (the first samples come within seconds):\n")
+    typer.echo(
+        "Try, in another terminal (the first samples come within seconds, rates after half a minute):\n"
+    )
+    # As it was started, so that a line can be pasted where no `trilens` is on the path.
+    command = "trilens" if shutil.which("trilens") else sys.argv[0]
     for meaning, expression in _TRY:
         server = "" if url == "http://127.0.0.1:9333" else f" --server {url}"
-        typer.echo(f"  # {meaning}\n  trilens query '{expression}'{server}\n")
+        typer.echo(f"  # {meaning}\n  {command} query '{expression}'{server}\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from trilens.model.series import STALE_NAN
+from trilens.store.horizon import NOTHING_WRITTEN
 from trilens.store.rollups import read_rollups
 from trilens.store.rows import SampleRows
 from trilens.store.schema import HOUR_MS
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
+    from trilens.store.horizon import Horizon
 
 _ASK_AGAIN_S: Final = 60.0
 _END_OF_TIME: Final = 1 << 62
@@ -27,15 +29,18 @@ _END_OF_TIME: Final = 1 << 62
 
 class Expired:
     """Tables say themselves how far back they reach: parts expire later than their rows, and a directory at
-    rest does not tell its retention."""
+    rest does not tell its retention. They are asked once a minute; what is written meanwhile, late or as
+    history, the horizon knows."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, horizon: Horizon) -> None:
         self._engine = engine
+        self._horizon = horizon
         self._reach: dict[str, tuple[float, int]] = {}  # table -> when it was asked, the hour it begins with
 
     @property
     def raw_since_ms(self) -> int:
-        return self._begins("samples", "t")
+        begins = self._begins("samples", "t")
+        return min(begins, _hour_of(self._horizon.oldest_written_ms))
 
     def read(
         self,
@@ -81,8 +86,16 @@ class Expired:
         """The start of the first hour in this table; the end of time for an empty one."""
         asked, begins = self._reach.get(table, (-_ASK_AGAIN_S, 0))
         if time.monotonic() - asked >= _ASK_AGAIN_S:
-            found = self._engine.query_arrow(f"SELECT min({column}) AS oldest, count() AS n FROM {table}")
-            oldest = int(found["oldest"][0].as_py()) if found["n"][0].as_py() else _END_OF_TIME
-            begins = (oldest - 1) // HOUR_MS * HOUR_MS
-            self._reach[table] = (time.monotonic(), begins)
+            with self._horizon.held():  # so that a write is either seen here or noted afterwards
+                found = self._engine.query_arrow(f"SELECT min({column}) AS oldest, count() AS n FROM {table}")
+                oldest = int(found["oldest"][0].as_py()) if found["n"][0].as_py() else _END_OF_TIME
+                begins = _hour_of(oldest)
+                self._reach[table] = (time.monotonic(), begins)
+                if table == "samples":
+                    self._horizon.oldest_written_ms = NOTHING_WRITTEN
         return begins
+
+
+def _hour_of(t_ms: int) -> int:
+    """The end of the hour before."""
+    return (t_ms - 1) // HOUR_MS * HOUR_MS

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 NOTHING_ROLLED: Final = -(1 << 62)
+NOTHING_WRITTEN: Final = 1 << 62
 
 
 class Horizon:
@@ -25,6 +26,7 @@ class Horizon:
         self._until_ms = until_ms
         self._rolled_ms = until_ms
         self._dirty = frozenset(dirty_hours)
+        self.oldest_written_ms = NOTHING_WRITTEN  # since someone who holds the gate last set it back
         self._gate = threading.Lock()
 
     @property
@@ -52,6 +54,10 @@ class Horizon:
 
     def rolled(self, until_ms: int) -> None:
         self._rolled_ms = max(self._rolled_ms, until_ms)
+
+    def note_written(self, oldest_ms: int) -> None:
+        """Called by who holds the gate."""
+        self.oldest_written_ms = min(self.oldest_written_ms, oldest_ms)
 
     def mark_dirty(self, ends: Iterable[int]) -> None:
         """Called by who holds the gate."""

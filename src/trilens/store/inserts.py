@@ -111,12 +111,14 @@ def metadata_table(rows: Sequence[MetricRow]) -> pa.Table:
 
 def insert_samples(engine: Engine, horizon: Horizon, rows: pa.Table) -> None:
     """Write samples, and mark the hours for which they come too late to be in the rollups."""
+    t = rows["t"].to_numpy()
     with horizon.held() as until_ms:
-        ends = hour_ends(rows["t"].to_numpy())
+        ends = hour_ends(t)
         late = ends[ends <= until_ms]
         mark_dirty(engine, late)
         horizon.mark_dirty(late.tolist())
         engine.insert_arrow("samples", rows)
+        horizon.note_written(int(t.min()))
 
 
 def hour_ends(t: Times) -> Times:

@@ -53,7 +53,7 @@ class Reader:
         self._writer = writer
         self._rollups = SummaryReader(engine, horizon)
         self._pushdown = Pushdown(engine)
-        self._expired = Expired(engine)
+        self._expired = Expired(engine, horizon)
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         chosen = self.series(request.matchers, request.start_ms, request.end_ms)

@@ -46,7 +46,7 @@ def apply_retention(engine: Engine, retention: Retention) -> tuple[str, ...]:
         )
         if ttl in _definition(engine, table):
             continue
-        log.info("keeping %s for %s", table, keep)
+        log.info("keeping table %s for %g days", table, keep.total_seconds() / 86_400)
         # Old parts only learn when they expire; nothing is rewritten.
         engine.command(
             f"ALTER TABLE {sql.identifier(table)} MODIFY TTL {ttl} SETTINGS materialize_ttl_after_modify = 0"

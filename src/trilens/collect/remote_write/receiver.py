@@ -130,7 +130,10 @@ def _rejection(decoded: Decoded, outcome: AppendOutcome) -> str | None:
     if outcome.duplicate:
         reasons.append(f"{outcome.duplicate} samples with another value for a time that is taken")
     if outcome.too_old:
-        reasons.append(f"{outcome.too_old} samples too old")
+        reasons.append(
+            f"{outcome.too_old} samples too old: more than an hour behind the newest sample of all "
+            "(storage.out_of_order_time_window takes them, or trilens backfill)"
+        )
     if decoded.refused_series:
         reasons.append(f"{decoded.refused_series} series refused, the first because {decoded.first_refusal}")
     if decoded.histograms:
