@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.collect.ingest import Batch, TargetIngest, join
 from trilens.collect.target import Health, Target, TargetStatus
-from trilens.model.errors import ConfigError, ExpositionError, ScrapeError, StoreError
+from trilens.model.errors import ConfigError, IntakeError, ScrapeError, StoreError
 
 if TYPE_CHECKING:
     from trilens.collect.appender import Appender
@@ -120,7 +120,7 @@ class ScrapeLoop:
         try:
             batches, scraped, kept, added = await self._fetch(t_ms)
             self._health, self._last_error, up = "up", "", 1.0
-        except (ScrapeError, ExpositionError, ConfigError, StoreError) as e:
+        except (IntakeError, ConfigError, StoreError) as e:
             self._stats.failures += 1
             if self._health != "down":  # said once, not at every scrape
                 log.warning("target is down", extra={"url": self.target.url, "reason": str(e)})

@@ -123,3 +123,4 @@ class AppendOutcome(NamedTuple):
     duplicate: int = 0  # same time, another value: refused
     out_of_order: int = 0  # older than the series' newest sample and outside the out-of-order window
     too_old: int = 0  # older than anything the store still takes
+    too_far_ahead: int = 0  # in the future: one such sample would make every honest one too old

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from trilens.promql.rate import Ends, stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trilens.promql.vector import Bools, Grid
 
 
+_CELLS: Final = 1 << 22  # windows of steps of series that are laid out at once: about 40 MB a column
 _ENDS: Final = ("count", "first_t", "first", "last_t", "last")
 
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
@@ -45,10 +46,10 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 class Spans:
     """The windows of each step: `self["last"][i, k]` are the last values of series i's windows at step k."""
 
-    def __init__(self, of: Summaries, grid: Grid, range_ms: int) -> None:
-        self._columns = of.columns
-        self._width = range_ms // of.width_ms
-        self._stride = max(1, grid.step // of.width_ms)
+    def __init__(self, columns: Mapping[str, NDArray[Any]], width_ms: int, grid: Grid, range_ms: int) -> None:
+        self._columns = columns
+        self._width = range_ms // width_ms
+        self._stride = max(1, grid.step // width_ms)
         self.grid = grid
         self.range_ms = range_ms
         self.filled: Bools = np.greater(self["count"], 0)
@@ -77,7 +78,17 @@ class Spans:
 
 def evaluate(function: str, of: Summaries, grid: Grid, range_ms: int) -> tuple[Floats, Bools]:
     """`function` must be one of COLUMNS and `of` hold its columns."""
-    return _FUNCTIONS[function](Spans(of, grid, range_ms))
+    compute = _FUNCTIONS[function]
+    series = len(of.columns["count"])
+    # Every window of every step is looked at, side by side: some series at a time, so that it fits.
+    some = max(1, _CELLS // max(1, grid.count * (range_ms // of.width_ms)))
+    if series <= some:
+        return compute(Spans(of.columns, of.width_ms, grid, range_ms))
+    parts = [
+        compute(Spans({n: c[at : at + some] for n, c in of.columns.items()}, of.width_ms, grid, range_ms))
+        for at in range(0, series, some)
+    ]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
 def _instant(s: Spans) -> tuple[Floats, Bools]:

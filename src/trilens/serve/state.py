@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from trilens.serve.masking import masked
 from trilens.serve.page import Overview, bytes_text
 from trilens.serve.probes import Readiness
 from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
@@ -53,7 +54,7 @@ class SystemState:
             ready = health.ready
             details["store"] = asdict(health)
         if self._source_url is not None:
-            details["source"] = {"url": self._source_url}
+            details["source"] = {"url": masked(self._source_url)}
         if self._scrapes is not None:
             details["scrape"] = self._target_counts(self._scrapes)
         return Readiness(ready, details)
@@ -73,7 +74,7 @@ class SystemState:
             counts = self._target_counts(self._scrapes)
             facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
         facts.append(("queries running", str(self._runner.running)))
-        source = f"Queries are answered by {self._source_url}." if self._source_url else ""
+        source = f"Queries are answered by {masked(self._source_url)}." if self._source_url else ""
         targets = self._scrapes.targets() if self._scrapes is not None else []
         return Overview(time.monotonic() - self._began, source, notices, facts, targets)
 

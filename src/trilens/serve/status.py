@@ -16,6 +16,7 @@ from trilens.model.errors import PromQLSyntaxError
 from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols
 from trilens.promql.parse import prettify
 from trilens.serve.envelope import reply
+from trilens.serve.masking import masked
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS, read_params
 from trilens.serve.queries import invalid_query
 from trilens.settings.duration import format_duration
@@ -79,11 +80,11 @@ class StatusApi:
 
     async def config(self, request: Request) -> Response:
         """The settings in force; secrets are masked."""
-        tree = self._settings().model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        tree = masked(self._settings().model_dump(mode="json", by_alias=True, exclude_defaults=True))
         return reply(request, {"yaml": yaml.safe_dump(tree, sort_keys=False) if tree else ""})
 
     async def flags(self, request: Request) -> Response:
-        tree = self._settings().model_dump(mode="json", by_alias=True)
+        tree = masked(self._settings().model_dump(mode="json", by_alias=True))
         flat = {
             f"{group}.{key}": _plain(value)
             for group, section in tree.items()

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
+import yarl
 from starlette.responses import Response
 
 from trilens.model.errors import QueryCancelled, SourceError
@@ -62,10 +63,11 @@ class Upstream:
         headers.setdefault("accept-encoding", "identity")
         headers.update(self._source.request_headers())
         query = request.scope["query_string"].decode("latin-1")
-        url = f"{self.url}{request.scope['path']}" + (f"?{query}" if query else "")
+        path = request.scope["raw_path"].decode("latin-1")  # as it came: a decoded label name may hold a "?"
+        url = yarl.URL(self.url + path + (f"?{query}" if query else ""), encoded=True)
         try:
             async with self._session.request(
-                request.method, url, data=body or None, headers=headers
+                request.method, url, data=body or None, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
         except TimeoutError as e:

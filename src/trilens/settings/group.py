@@ -32,6 +32,8 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
 def read_secret(value: SecretStr | None, file: Path | None, what: str) -> str | None:
     """A secret given inline or by file. The file is read each time: mounted secrets rotate."""
     if value is not None:
+        if not value.get_secret_value().strip():
+            raise ConfigError(f"{what} is empty")  # an unset variable must not open the door
         return value.get_secret_value()
     if file is None:
         return None

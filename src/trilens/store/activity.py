@@ -67,6 +67,7 @@ def load_activity(engine: Engine) -> Activity:
 
 def _saved_until(engine: Engine) -> int:
     found = engine.query_arrow(
-        f"SELECT max(until_ms) AS until_ms, count() AS n FROM progress WHERE job = {sql.text(_JOB)}"
+        "SELECT argMax(until_ms, version) AS until_ms, count() AS n FROM progress "
+        f"WHERE job = {sql.text(_JOB)}"
     )
     return int(found["until_ms"][0].as_py()) if found["n"][0].as_py() else _BEGINNING

@@ -59,6 +59,10 @@ class Admission:
             self._newest_bits[refs] = value.view(np.uint64)
             self.max_t = max(self.max_t, int(newest.max()))
 
+    def heal(self, limit_ms: int) -> None:
+        """Samples from the future that are on disk must not make every honest one too old."""
+        self.max_t = min(self.max_t, limit_ms)
+
     def newest(self, refs: Codes) -> tuple[Times, Floats]:
         return self.newest_t[refs], self._newest_bits[refs].view(np.float64)
 

@@ -55,7 +55,7 @@ class Catalog:
         return sorted(values - {""})
 
     def series_labels(self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int) -> LabelFrame:
-        return self._reader.series(matchers, start_ms, end_ms).labels
+        return self._reader.series(matchers, start_ms - 1, end_ms).labels
 
     def metadata(self, metric: str | None) -> dict[str, list[Description]]:
         rows = self._intake.described()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ASK_AGAIN_S: Final = 60.0
 _END_OF_TIME: Final = 1 << 62
+_FAR: Final = 1 << 52  # later than any date can say
 
 
 class Expired:
@@ -57,15 +58,17 @@ class Expired:
             self._last_of_windows("samples_5m", metrics, ids, border, end_ms, guard),
         ]
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        inside = columns[1] > start_ms  # a window may reach across the start, its last sample not
+        columns = [column[inside] for column in columns]
         order = np.lexsort((columns[1], columns[0]))
         return SampleRows(*(column[order] for column in columns))
 
     def warning(self) -> str:
-        since = datetime.fromtimestamp(self.raw_since_ms / 1000, UTC)
-        return (
-            f"samples before {since:%Y-%m-%d %H:%M} UTC have expired: until then only the last one of every "
-            "5 minutes or hour is shown"
+        since = self.raw_since_ms
+        when = (
+            f" before {datetime.fromtimestamp(since / 1000, UTC):%Y-%m-%d %H:%M} UTC" if since < _FAR else ""
         )
+        return f"samples{when} have expired: of these only the last one of every 5 minutes or hour is shown"
 
     def _last_of_windows(
         self, table: str, metrics: Sequence[str], ids: Any, start_ms: int, end_ms: int, guard: QueryGuard

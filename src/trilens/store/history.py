@@ -57,6 +57,7 @@ class History:
         # First the window steps back, so that no reader misses what the engine is about to have.
         self._intake.note_history(refs, oldest, newest)
         written = backfill(self._engine, self._horizon, rows, [batch])
+        self._intake.known(refs)  # only now: until the labels are on disk, fresh samples bring them along
         self._save(refs)
         return written
 

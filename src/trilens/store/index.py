@@ -30,8 +30,8 @@ _T = TypeVar("_T", bound=np.generic)
 
 def series_id(labels: Labels, salt: int = 0) -> int:
     """A series' name on disk: 64 bits of its labels, so that every writer of a cluster agrees on it."""
-    text = "\xff".join(part for pair in labels for part in pair)
-    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=salt.to_bytes(8, "little"))
+    text = b"\xff".join(part.encode() for pair in labels for part in pair)  # a byte that no UTF-8 text has
+    digest = hashlib.blake2b(text, digest_size=8, salt=salt.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from trilens.store.index import SeriesIndex
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
+
+
+MAX_AHEAD_MS: Final = 600_000  # as Prometheus allows a target's clock to be ahead
 
 
 class Intake:
@@ -59,14 +63,17 @@ class Intake:
         self._saved[refs] = True
 
     def append(self, refs: Codes, t_ms: Times, values: Floats) -> AppendOutcome:
-        self._writer.check(len(refs))
+        ahead = t_ms > _now_ms() + MAX_AHEAD_MS
+        if ahead.any():
+            refs, t_ms, values = refs[~ahead], t_ms[~ahead], values[~ahead]
         with self._lock:
+            self._writer.check(len(refs))  # before anything is taken; nothing may refuse after it
             taken = self._admission.admit(refs, t_ms, values)
             if len(taken.t):
-                self._writer.submit(self._batch(taken), self._unsaved(taken))
+                self._writer.enqueue(self._batch(taken), self._unsaved(taken))
                 self._saved[taken.refs] = True
                 self._remember(taken)
-        return taken.outcome
+        return taken.outcome._replace(too_far_ahead=int(ahead.sum()))
 
     def durable(self) -> Future[None]:
         return self._writer.durable()
@@ -74,8 +81,8 @@ class Intake:
     def describe(self, metric: str, kind: str, help_text: str, unit: str) -> None:
         row = MetricRow(metric, kind, help_text, unit)
         if self._described.get(metric) != row:
-            self._described[metric] = row
             self._writer.submit(metadata=(row,))
+            self._described[metric] = row
 
     def described(self) -> dict[str, MetricRow]:
         return self._described
@@ -86,7 +93,6 @@ class Intake:
     def note_history(self, refs: Codes, oldest: Times, newest: Times) -> None:
         """History is being written up to these times: below them the window no longer knows it all."""
         with self._lock:
-            self._saved[refs] = True
             held, value = self._admission.newest(refs)
             self._window.cut(refs, newest)
             later = newest > held
@@ -125,3 +131,7 @@ class Intake:
         self._window.cut(late, self._admission.newest_t[late])
         keep = np.repeat(~taken.late, taken.counts)
         self._window.append(taken.refs[~taken.late], taken.counts[~taken.late], taken.t[keep], taken.v[keep])
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

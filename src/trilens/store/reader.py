@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
 
+_PATIENCE_S = 0.1  # how often a query that waits for the disk looks whether it was cancelled
 _TRIES = 3  # the window may be cut between looking at its floor and reading it
 
 
@@ -98,8 +99,8 @@ class Reader:
     def _from_rollups(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Summaries | None:
         if not can_summarise(request):
             return None
-        if self._settle(self._rollups.rolled_ms):  # late samples make rollups incomplete, once they are there
-            return None
+        if self._settle(self._rollups.rolled_ms, guard):
+            return None  # there are late samples that the rollups do not have
         metrics, every = self._metrics(chosen)
 
         def recent(start_ms: int, end_ms: int) -> SampleBlock:
@@ -112,6 +113,8 @@ class Reader:
         """Computed by the engine; of a plain selector only the steps for which the window is too short."""
         if not (self._pushdown.takes(request) and self._pushdown.pays(request, len(chosen))):
             return None
+        if request.start_ms - request.range_ms < self._expired.raw_since_ms:
+            return None  # part of it is only in the rollups
         older, newer = request, None
         if request.function == "instant":
             older, rest = self._split(request, chosen)
@@ -120,7 +123,7 @@ class Reader:
                 older = request
             else:
                 guard.take_samples(newer[0].size)
-        if self._settle(older.end_ms):
+        if self._settle(older.end_ms, guard):
             return None  # what cannot be written now is still in the window
         metrics, every = self._metrics(chosen)
         found = self._pushdown.read(older, self._index.ids[chosen.refs], metrics, every, guard)
@@ -170,7 +173,7 @@ class Reader:
             border, recent = end_ms, SampleBlock.empty(len(chosen))
         if border <= start_ms:
             return recent, ()
-        warnings = self._settle(border)
+        warnings = self._settle(border, guard)
         history, more = self._history(chosen, start_ms, border, guard)
         return joined(history, recent), warnings + more
 
@@ -183,15 +186,20 @@ class Reader:
         metrics = self._index.symbols.texts(names)
         return metrics, 2 * len(chosen) > self._index.series_of(metrics)
 
-    def _settle(self, border_ms: int) -> tuple[str, ...]:
+    def _settle(self, border_ms: int, guard: QueryGuard) -> tuple[str, ...]:
         """Have everything up to `border_ms` that was taken on disk, where the engine can see it."""
         if self._writer.oldest_pending_ms() > border_ms:
             return ()
-        try:
-            self._writer.durable().result()
-        except StoreError as e:
-            return (f"the newest samples may be missing: {e}",)
-        return ()
+        written = self._writer.durable()
+        while True:
+            try:
+                written.result(timeout=_PATIENCE_S)
+            except TimeoutError:
+                guard.check()
+            except StoreError as e:
+                return (f"the newest samples may be missing: {e}",)
+            else:
+                return ()
 
     def _history(
         self, chosen: Selection, start_ms: int, end_ms: int, guard: QueryGuard
@@ -211,11 +219,11 @@ class Reader:
 
 def as_block(rows: SampleRows, ids: NDArray[np.uint64], guard: QueryGuard) -> SampleBlock:
     """The rows of these series, which are in order of id as the rows are."""
-    guard.take_samples(len(rows.t))
     begin = np.searchsorted(rows.ids, ids, side="left")
     end = np.searchsorted(rows.ids, ids, side="right")
     counts = end - begin
     offsets = np.concatenate(([0], np.cumsum(counts)))
+    guard.take_samples(int(offsets[-1]))
     if offsets[-1] == len(rows.t):
         return SampleBlock(rows.t, rows.v, offsets)
     kept = np.repeat(begin - offsets[:-1], counts) + np.arange(offsets[-1])

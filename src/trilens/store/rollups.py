@@ -89,7 +89,7 @@ def roll(ids: NDArray[np.uint64], t: Times, v: Floats, width_ms: int) -> Rollups
         ids=ids[starts],
         end_t=end_t[starts],
         samples=np.add.reduceat(live, starts, dtype=np.uint32),
-        special=np.add.reduceat(live & ~np.isfinite(v), starts, dtype=np.uint32),
+        special=np.add.reduceat(live & ~np.isfinite(v), starts, dtype=np.uint32) + ~np.isfinite(total),
         min=np.fmin.reduceat(number, starts),
         max=np.fmax.reduceat(number, starts),
         sum=total,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from trilens.store.engine import Engine, EngineOptions
 from trilens.store.history import History
 from trilens.store.index import SeriesIndex
 from trilens.store.inserts import MetricRow
-from trilens.store.intake import Intake
+from trilens.store.intake import MAX_AHEAD_MS, Intake
 from trilens.store.migrations import migrate
 from trilens.store.reader import Reader
 from trilens.store.retention import Retention, apply_retention
@@ -63,6 +64,7 @@ class Store:
         self._reader = Reader(engine, self._index, self._window, self._admission, self._writer, horizon)
         self._catalog = Catalog(self._index, self._reader, self._intake)
         restore(engine, self._index, self._intake, self._admission)
+        self._admission.heal(int(time.time() * 1000) + MAX_AHEAD_MS)
         self._intake.restore_descriptions(MetricRow(*row) for row in load_metadata(engine))
         held = np.arange(len(self._index), dtype=np.int32)
         self._window.cut(held, self._admission.newest_t[held])

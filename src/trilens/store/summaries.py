@@ -70,7 +70,7 @@ class SummaryReader:
         if border <= begin or self._horizon.has_dirty(begin, border):
             return None
         shape = (len(chosen), (request.end_ms - begin) // width)
-        guard.take_samples(shape[0] * shape[1] * len(request.summary))
+        guard.take_samples(shape[0] * max(shape[1], request.steps * (request.range_ms // width)))
         columns = {name: np.zeros(shape, dtype=_dtype(name)) for name in request.summary}
         stored = [_STORED.get(name, name) for name in request.summary]
         rows = read_columns(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilens.model.errors import StoreError
+from trilens.model.errors import TrilensError
 from trilens.store.activity import Activity, save_activity, save_progress
 from trilens.store.admission import NEVER
 from trilens.store.damage import find_damage
@@ -101,6 +101,8 @@ class Upkeep:
     def _try(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except StoreError as e:
+        except TrilensError as e:
             if not self._stop.is_set():
                 log.warning("upkeep will be tried again: %s", e)
+        except Exception:
+            log.exception("upkeep failed in a way that was not foreseen, and will be tried again")

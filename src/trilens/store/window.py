@@ -66,9 +66,12 @@ class RecentWindow:
             self._floor = np.concatenate([self._floor, np.full(pad, NEVER, np.int64)])
 
     def cut(self, refs: Codes, floor: Times | int) -> None:
-        """Declare the window incomplete for these series up to and including a time."""
+        """Declare the window incomplete for these series up to and including a time.
+
+        A floor always moves, at least a little: that is how `prepend` sees that it must not join.
+        """
         with self._lock:
-            self._floor[refs] = np.maximum(self._floor[refs], floor)
+            self._floor[refs] = np.maximum(self._floor[refs] + 1, floor)
 
     def floors(self, refs: Codes) -> Times:
         with self._lock:
@@ -233,7 +236,9 @@ class RecentWindow:
             room = np.maximum(DEPTH - _SPARE - held, 0) * CHUNK
             kept = np.minimum(counts, room)
             fresh = -(-kept // CHUNK)
+            oldest = self._first[self._ring[refs, self._begin[refs] % DEPTH]]
             fits = (self._floor[refs] == above) & (above - floor < _SPAN_MS)
+            fits &= (held == 0) | (oldest > above)  # after a cut, what lies below the floor is still held
             fits &= np.cumsum(np.where(fits, fresh, 0)) <= self._free_count - len(self._used) // 16
             stop = np.cumsum(counts)
             cut = kept < counts

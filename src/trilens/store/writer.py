@@ -102,11 +102,21 @@ class Writer:
         metadata: Sequence[MetricRow] = (),
     ) -> None:
         """Take rows to write soon. Raises, with nothing taken, when the disk is full or too much waits."""
+        with self._changed:
+            self._refuse_if_unable(0 if samples is None else len(samples.t))
+            self.enqueue(samples, series, metadata)
+
+    def enqueue(
+        self,
+        samples: SampleBatch | None = None,
+        series: Sequence[SeriesRow] = (),
+        metadata: Sequence[MetricRow] = (),
+    ) -> None:
+        """As `submit`, for who has called `check` and cannot take its samples back."""
         # Made here, not in the thread: text that cannot be stored is the submitter's error.
         series_rows = series_table(series) if series else None
         metadata_rows = metadata_table(metadata) if metadata else None
         with self._changed:
-            self._refuse_if_unable(0 if samples is None else len(samples.t))
             pending = self._pending
             if pending.empty:
                 pending.since = time.monotonic()
@@ -212,7 +222,10 @@ class Writer:
         while True:
             try:
                 self._write(batch)
-            except StoreError as e:
+            except Exception as e:
+                if not isinstance(e, StoreError):
+                    log.exception("writing failed in a way that was not foreseen")
+                    e = StoreError(f"writing failed: {e}")
                 if not self._note_failure(batch, e, _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]):
                     return False
                 attempt += 1

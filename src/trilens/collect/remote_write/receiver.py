@@ -134,6 +134,8 @@ def _rejection(decoded: Decoded, outcome: AppendOutcome) -> str | None:
             f"{outcome.too_old} samples too old: more than an hour behind the newest sample of all "
             "(storage.out_of_order_time_window takes them, or trilens backfill)"
         )
+    if outcome.too_far_ahead:
+        reasons.append(f"{outcome.too_far_ahead} samples more than 10 minutes in the future")
     if decoded.refused_series:
         reasons.append(f"{decoded.refused_series} series refused, the first because {decoded.first_refusal}")
     if decoded.histograms:
