@@ -89,7 +89,10 @@ def roll(ids: NDArray[np.uint64], t: Times, v: Floats, width_ms: int) -> Rollups
         ids=ids[starts],
         end_t=end_t[starts],
         samples=np.add.reduceat(live, starts, dtype=np.uint32),
-        special=np.add.reduceat(live & ~np.isfinite(v), starts, dtype=np.uint32) + ~np.isfinite(total),
+        # A sum that overflows makes the window special too: what is computed from it would not be exact.
+        special=np.maximum(
+            np.add.reduceat(live & ~np.isfinite(v), starts, dtype=np.uint32), ~np.isfinite(total)
+        ).astype(np.uint32),
         min=np.fmin.reduceat(number, starts),
         max=np.fmax.reduceat(number, starts),
         sum=total,
