@@ -101,12 +101,12 @@ def queries(results: list[QueryResult]) -> str:
     )
 
 
-def write(command: str, sections: list[str], versions: str) -> None:
+def whole(command: str, sections: list[str], versions: str) -> str:
     header = (
         "# Benchmark results\n\n"
-        f"`{command}` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.\n{versions}\n\n"
+        f"`{command.strip()}` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.\n{versions}\n\n"
         "All servers ran on this machine in this run, on the same data. Medians; smaller is better.\n"
     )
     notes = RESULTS.parent / "NOTES.md"
     tail = [notes.read_text()] if notes.exists() else []
-    RESULTS.write_text("\n\n".join([header.rstrip(), *sections, *tail]).rstrip() + "\n")
+    return "\n\n".join([header.rstrip(), *sections, *tail]).rstrip() + "\n"
