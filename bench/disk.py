@@ -15,6 +15,8 @@ from bench.peers import Peer, Prometheus, Trilens, VictoriaMetrics
 if TYPE_CHECKING:
     from pathlib import Path
 
+_MERGE_S = 120  # it goes on taking samples, so there is always something left to merge
+
 
 class DiskResult(NamedTuple):
     server: str
@@ -46,14 +48,15 @@ def _prometheus_blocks(data: Path) -> tuple[int, int]:
 def _victoria(peer: Peer) -> tuple[int, int]:
     httpx.get(f"{peer.url}/internal/force_flush", timeout=120)
     httpx.get(f"{peer.url}/internal/force_merge", timeout=120)
-    size = -1
-    while size != (size := peer.disk_bytes()):
-        time.sleep(5)
-    rows = 0.0
-    for line in httpx.get(f"{peer.url}/metrics", timeout=30).text.splitlines():
-        if line.startswith('vm_rows{type="storage/'):
-            rows += float(line.rpartition(" ")[2])
-    return int(rows), size
+    deadline = time.monotonic() + _MERGE_S
+    while _gauge(peer, "vm_active_merges{") and time.monotonic() < deadline:
+        time.sleep(1)
+    return int(_gauge(peer, 'vm_rows{type="storage/')), peer.disk_bytes()
+
+
+def _gauge(peer: Peer, begins: str) -> float:
+    lines = httpx.get(f"{peer.url}/metrics", timeout=30).text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(begins))
 
 
 _MERGE = """

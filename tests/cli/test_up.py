@@ -126,8 +126,9 @@ def test_scrapes_reloads_and_shows_targets(tmp_path: Path) -> None:
             configure(second)
             process.send_signal(signal.SIGHUP)
             until(lambda: count("count(up)") == "1", "the first target's series end")
+            one_up = 'trilens_scrape_targets{health="up"} 1.0'
+            until(lambda: one_up in httpx.get(f"{url}/metrics").text, "the second target is known to be up")
             text = httpx.get(f"{url}/metrics").text
-            assert 'trilens_scrape_targets{health="up"} 1.0' in text
             assert "trilens_scrapes_failed_total 0.0" in text
             written = (DOCS / "api.md").read_text(encoding="utf-8")
             names = {line.split()[2] for line in text.splitlines() if line.startswith("# HELP trilens_")}

@@ -170,18 +170,18 @@ def admit(admission: Admission, rows: list[tuple[int, int, float]]):
 
 def test_admission_follows_prometheus() -> None:
     admission = Admission()
-    assert admit(admission, [(0, BIG, 1.0), (1, BIG, 1.0)]).outcome == (2, 0, 0, 0, 0)
-    assert admit(admission, [(0, BIG, 1.0)]).outcome == (0, 1, 0, 0, 0)
-    assert admit(admission, [(0, BIG, 2.0)]).outcome == (0, 0, 1, 0, 0)
-    assert admit(admission, [(0, BIG - 1, 2.0)]).outcome == (0, 0, 0, 1, 0)
-    assert admit(admission, [(2, BIG - 3_600_001, 2.0)]).outcome == (0, 0, 0, 0, 1)
-    assert admit(admission, [(2, BIG - 3_600_000, 2.0)]).outcome == (1, 0, 0, 0, 0)
+    assert admit(admission, [(0, BIG, 1.0), (1, BIG, 1.0)]).outcome[:5] == (2, 0, 0, 0, 0)
+    assert admit(admission, [(0, BIG, 1.0)]).outcome[:5] == (0, 1, 0, 0, 0)
+    assert admit(admission, [(0, BIG, 2.0)]).outcome[:5] == (0, 0, 1, 0, 0)
+    assert admit(admission, [(0, BIG - 1, 2.0)]).outcome[:5] == (0, 0, 0, 1, 0)
+    assert admit(admission, [(2, BIG - 3_600_001, 2.0)]).outcome[:5] == (0, 0, 0, 0, 1)
+    assert admit(admission, [(2, BIG - 3_600_000, 2.0)]).outcome[:5] == (1, 0, 0, 0, 0)
 
 
 def test_one_batch_may_hold_a_series_many_times() -> None:
     admission = Admission()
     taken = admit(admission, [(1, BIG + 2, 2.0), (0, BIG, 1.0), (1, BIG + 1, 1.0), (1, BIG + 3, 3.0)])
-    assert taken.outcome == (3, 0, 0, 1, 0)
+    assert taken.outcome[:5] == (3, 0, 0, 1, 0)
     assert taken.refs.tolist() == [0, 1]
     assert taken.t.tolist() == [BIG, BIG + 2, BIG + 3]
 
@@ -190,7 +190,7 @@ def test_the_out_of_order_window_takes_late_samples_and_says_so() -> None:
     admission = Admission(out_of_order_ms=10_000)
     admit(admission, [(0, BIG, 1.0)])
     taken = admit(admission, [(0, BIG - 10_000, 2.0)])
-    assert taken.outcome == (1, 0, 0, 0, 0)
+    assert taken.outcome[:5] == (1, 0, 0, 0, 0)
     assert taken.late.tolist() == [True]
     assert admission.newest_t[0] == BIG
     assert admission.oldest_t[0] == BIG - 10_000
