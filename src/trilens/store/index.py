@@ -2,8 +2,8 @@
 
 Series with the same metric name and the same label names share a *shape*: a table of int32 codes, one row a
 series, one column a label. A selector finds its shapes by metric name and then compares whole columns, which
-for ten thousand rows takes microseconds; no inverted lists have to be kept, and a series costs about a
-hundred bytes. The `series` table on disk is for durability; this is the query path.
+for ten thousand rows takes well under a millisecond; no inverted lists have to be kept, and a series costs
+about two hundred bytes. The `series` table on disk is for durability; this is the query path.
 """
 
 from __future__ import annotations
@@ -91,9 +91,6 @@ class SeriesIndex:
     def ids(self) -> NDArray[np.uint64]:
         """The id on disk of every reference."""
         return self._ids[: self._count]
-
-    def metrics(self) -> list[str]:
-        return sorted(self._by_metric)
 
     def add(self, labels: Labels) -> tuple[int, bool]:
         """(reference, whether it is new)."""
@@ -183,9 +180,6 @@ class SeriesIndex:
         if shape.metric:
             pairs.append((METRIC_NAME, shape.metric))
         return tuple(sorted(pairs))
-
-    def metric(self, ref: int) -> str:
-        return self._shapes[int(self._shape_of[ref])].metric
 
     def metric_codes(self, refs: Codes) -> tuple[list[str], Codes]:
         """Each reference's metric as an index into the list of all metric names, which only grows."""

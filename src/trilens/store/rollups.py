@@ -56,11 +56,6 @@ class Rollups(NamedTuple):
     reset_sum: Floats
     ended: NDArray[np.uint8]
 
-    @property
-    def increase(self) -> Floats:
-        """From the first to the last sample of the window, as a counter that starts again at 0."""
-        return self.last - self.first + self.reset_sum
-
 
 class Coverage(NamedTuple):
     """Which windows can be trusted: those that end at or before `until_ms` and not in a dirty hour."""
