@@ -118,7 +118,8 @@ class Writer:
         metadata_rows = metadata_table(metadata) if metadata else None
         with self._changed:
             pending = self._pending
-            if pending.empty:
+            was_empty = pending.empty
+            if was_empty:
                 pending.since = time.monotonic()
             if samples is not None and len(samples.t):
                 pending.batches.append(samples)
@@ -128,7 +129,9 @@ class Writer:
                 pending.series.append(series_rows)
             if metadata_rows is not None:
                 pending.metadata.append(metadata_rows)
-            self._changed.notify_all()
+            # Waking the thread for every scrape would cost more than the scrape: it wakes by itself when due.
+            if was_empty or pending.rows >= self._options.flush_rows:
+                self._changed.notify_all()
 
     def check(self, rows: int) -> None:
         """Raise what `submit` would raise for so many rows now."""
