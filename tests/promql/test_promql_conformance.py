@@ -133,10 +133,62 @@ def test_series_notation() -> None:
     assert series.points[7:] == [3, 3]
 
 
-@pytest.mark.parametrize("text", ["lod 1m\n", "load 1m\n  m 1 two\n", "eval instant at 0 m\n  expect luck\n"])
-def test_a_script_that_cannot_be_read_names_the_line(text: str) -> None:
-    with pytest.raises(PromQLScriptError, match="made:1"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lod 1m\n", "made:1: no command: 'lod 1m'"),
+        ("\n# a comment\nload\n", "made:3: not a duration: ''"),
+        ("load up\n", "made:1: not a duration: 'up'"),
+        ("load 0\n", "made:1: must be greater than 0: '0'"),
+        ("load 1m\n  m 1\n  # a comment ends the block\n  n 1", "made:4: no command: 'n 1'"),
+        ("load 1m\n  m 1\n  n 1 two\n", "made:3: cannot read the values 'two'"),
+        ("load 1m\n  m 1\n  n\n", "made:3: no values for the series n"),
+        (
+            "load 1m\n  m 1\n  n{a=1} 2\n",
+            "made:3: cannot read the labels {a=1}: unexpected character inside braces: '1'",
+        ),
+        ("eval instant at x m\n", "made:1: not a duration: 'x'"),
+        ("eval range from 0 to 1m step 0 m\n", "made:1: must be greater than 0: '0'"),
+        ('eval instant at 0 m\n  m{a="1"} 1\n  expect luck\n', "made:3: unknown expectation 'expect luck'"),
+        ("eval instant at 0 m\n  m\n", "made:2: no values for the series m"),
+        ('eval instant at 0 "a"\n  expect string a\n', "made:2: not a string: a"),
+    ],
+)
+def test_a_script_that_cannot_be_read_names_the_line(text: str, message: str) -> None:
+    with pytest.raises(PromQLScriptError) as caught:
         list(read_text(text, "made"))
+    assert str(caught.value) == message
+
+
+def test_nothing_runs_if_one_script_cannot_be_read(tmp_path: Path) -> None:
+    """Or what failed before it would not be told."""
+    good, bad = tmp_path / "good.test", tmp_path / "bad.test"
+    good.write_text(LOADED + "eval instant at 2m sum(m)\n  {} 34\n")
+    bad.write_text("lod\n")
+    with pytest.raises(PromQLScriptError, match=r"bad\.test:1"):
+        run_files([good, bad])
+
+
+def test_the_report_has_every_detail(tmp_path: Path) -> None:
+    text = LOADED + "eval instant at 2m sum(m)\n  {} 34\n\neval instant at 2m info(m)\n"
+    assert _run(tmp_path, text).as_dict() == {
+        "passed": 0,
+        "failed": 1,
+        "excluded": 1,
+        "failures": [
+            {
+                "file": str(tmp_path / "made.test"),
+                "line": 5,
+                "query": "sum(m)",
+                "reason": "another result",
+                "got": "{} 33",
+                "want": "{} 34",
+            }
+        ],
+        "exclusions": [
+            {"file": str(tmp_path / "made.test"), "line": 8, "query": "info(m)", "reason": "info()"}
+        ],
+    }
 
 
 def test_tolerance() -> None:

@@ -1,4 +1,4 @@
-"""Positions of nodes and errors, formatting, and selectors given as parameters."""
+"""Positions of nodes, formatting, selectors given as parameters, and what is not read here."""
 
 from __future__ import annotations
 
@@ -10,49 +10,6 @@ from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
 from trilens.model.series import Matcher
 from trilens.promql import nodes
 from trilens.promql.parse import parse, prettify, selectors
-
-
-@pytest.mark.parametrize(
-    ("query", "at", "message"),
-    [
-        ("", 0, "no expression"),
-        ("foo{", 3, "unclosed left brace"),
-        ("sum(rate(foo[5m])", 3, "unclosed left parenthesis"),
-        ("rate(foo[5m", 8, "unclosed left bracket"),
-        ("foo)", 3, "unexpected right parenthesis"),
-        ('foo{a="b} + 1', 6, "unterminated quoted string"),
-        ("1 + unknown(foo)", 4, "unknown function"),
-        ("rate(foo[5m]) + rate(foo)", 16, "expected type matrix"),
-        ("sum(foo) + clamp(foo)", 11, "expected"),
-        ("foo +", 5, "unexpected end of input"),
-        ("foo bar", 4, "unexpected 'bar'"),
-        ("1 +* 2", 3, "unexpected '*'"),
-        ("sum by (a) foo", 11, "unexpected"),
-        ("foo offset bar", 11, "unexpected 'bar'"),
-        ("foo @ @", 6, "unexpected '@'"),
-        ("1 == 2", 2, "BOOL"),
-        ("foo and 1", 4, "set operator"),
-        ("{}", 0, "at least one non-empty matcher"),
-        ("foo{a=b}", 6, "expected string"),
-        ('foo{a=~"("}', 7, "regex"),
-        ("foo offset 5m offset 3m", 14, "multiple times"),
-        ('foo{a="x" or b="y"}', 10, "unexpected 'or'"),
-        ("foo ! bar", 4, ""),
-        ("sum(foo) + limitk(foo, bar)", 18, "expected type scalar"),
-        ("limit_ratio(foo, bar)", 12, "expected type scalar"),
-        ('a + foo{x="y", a=~".+*"}', 18, "illegal regex"),
-    ],
-)
-def test_an_error_points_at_its_cause(query: str, at: int, message: str) -> None:
-    with pytest.raises(PromQLSyntaxError) as caught:
-        parse(query)
-    assert caught.value.position == at
-    assert message in caught.value.message
-
-
-def test_line_and_column_are_in_the_message() -> None:
-    with pytest.raises(PromQLSyntaxError, match="2:7: parse error"):
-        parse("sum(\n  foo bar\n)")
 
 
 @pytest.mark.parametrize(

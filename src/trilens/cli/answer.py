@@ -6,28 +6,34 @@ from typing import Any
 
 import typer
 
+from trilens.cli.order import by_labels
 from trilens.cli.series import series_text
 from trilens.cli.times import show_moment
 
 
-def show(data: dict[str, Any], *, pretty: bool) -> None:
+def show(data: dict[str, Any], *, pretty: bool, ordered: bool = False) -> None:
+    """`ordered` results stay as they are; others are sorted by their labels."""
     kind, result = data["resultType"], data["result"]
     if kind in ("scalar", "string"):
         typer.echo(result[1])
-    elif not result:
+        return
+    if not result:
         typer.echo("no series", err=True)
-    elif pretty:
+        return
+    if not ordered:
+        result = by_labels(result)
+    if pretty:
         from trilens.cli.table import show_table
 
-        show_table(kind, result)
-    elif kind == "vector":
-        for series in result:
-            typer.echo(f"{series_text(series['metric'])} {series['value'][1]}")
-    else:
-        for series in result:
-            typer.echo(series_text(series["metric"]))
+        show_table(kind, result, ordered=ordered)
+        return
+    for series in result:
+        labels = series_text(series["metric"])
+        if kind == "vector":
+            typer.echo(f"{labels} {series['value'][1]}")
+        else:  # every line says whose it is: people cut such output with grep and awk
             for moment, value in series["values"]:
-                typer.echo(f"  {show_moment(moment)} {value}")
+                typer.echo(f"{labels} {show_moment(moment)} {value}")
 
 
 def show_notes(answer: dict[str, Any]) -> None:

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from trilens.promql.conformance import Outcome
 
 app = typer.Typer(help="The query language.", no_args_is_help=True)
 
@@ -17,23 +20,27 @@ def group() -> None:
 @app.command()
 def test(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Evaluation scripts (.test).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the counts, failures and exclusions as JSON.")
+    ] = False,
 ) -> None:
     """Run evaluation scripts (load, eval) and compare every answer."""
-    from trilens.model.errors import ConfigError
     from trilens.promql.conformance import run_files
 
-    for file in files:
-        if not file.is_file():
-            raise ConfigError(f"no such script: {file}")
     report = run_files(files)
     for failure in report.failures:
-        typer.echo(f"{failure.file}:{failure.line}: {failure.query}\n  {failure.reason}", err=True)
-        if failure.got or failure.want:
-            typer.echo(f"  got   {failure.got}\n  want  {failure.want}", err=True)
+        typer.echo(_told(failure), err=True)
     if as_json:
-        counts = {"passed": report.passed, "failed": report.failed, "excluded": report.excluded}
-        typer.echo(json.dumps(counts))
+        typer.echo(json.dumps(report.as_dict(), ensure_ascii=False))
     else:
         typer.echo(f"{report.passed:,} passed, {report.failed:,} failed, {report.excluded:,} excluded")
     raise typer.Exit(1 if report.failed else 0)
+
+
+def _told(failure: "Outcome") -> str:
+    lines = [f"{failure.file}:{failure.line}: {failure.query}", f"  {failure.reason}"]
+    for title, text in (("expected", failure.want), ("got", failure.got)):
+        first, *rest = text.split("\n")
+        if text:
+            lines += [f"    {title:<8}  {first}", *(f"{'':14}{line}" for line in rest)]
+    return "\n".join(lines)

@@ -39,6 +39,7 @@ def query(
     """
     from trilens.cli.answer import show, show_notes
     from trilens.cli.client import ask_server
+    from trilens.cli.order import gives_an_order
     from trilens.model.errors import ConfigError
 
     if data is not None and server is not None:
@@ -50,7 +51,8 @@ def query(
         typer.echo(json.dumps(shown, ensure_ascii=False))
         return
     show_notes(answer)
-    show(answer["data"], pretty=sys.stdout.isatty())
+    ordered = "start" not in params and gives_an_order(expression)
+    show(answer["data"], pretty=sys.stdout.isatty(), ordered=ordered)
 
 
 def _params(

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trilens.cli.order import natural
 from trilens.cli.series import series_text
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ _TELLING = frozenset({"pod", "namespace", "job", "gpu"})  # what people look for
 Columns = dict[str, list[str]]
 
 
-def show_table(kind: str, result: list[dict[str, Any]]) -> None:
+def show_table(kind: str, result: list[dict[str, Any]], *, ordered: bool) -> None:
+    """Rows that are not `ordered` already are sorted by what is shown of their labels, from the left."""
     console = Console(file=sys.stdout)
     metrics = [series["metric"] for series in result]
     shared = shared_labels(metrics)
@@ -41,7 +43,7 @@ def show_table(kind: str, result: list[dict[str, Any]]) -> None:
         numbers = {"trend": [sparkline(curve, width) for curve in _curves(result)], **numbers}
     if shared:
         console.print(Text(series_text(shared), style="bold"), soft_wrap=True)
-    table = _table({name: columns[name] for name in shown}, numbers)
+    table = _table({name: columns[name] for name in shown}, numbers, ordered=ordered)
     # A terminal that is too narrow even so wraps the lines: nothing is cut off.
     least = sum(min(_FOLDED, _width(name, columns[name])) + _GAP for name in shown)
     least += sum(_width(title, cells) + _GAP for title, cells in numbers.items())
@@ -52,13 +54,16 @@ def show_table(kind: str, result: list[dict[str, Any]]) -> None:
         console.print(Text(note, style="dim"), soft_wrap=True)
 
 
-def _table(labels: Columns, numbers: Columns) -> Table:
+def _table(labels: Columns, numbers: Columns, *, ordered: bool) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=True)
     for name, cells in labels.items():
         table.add_column(name, overflow="fold", min_width=min(_FOLDED, _width(name, cells)))
     for title in numbers:
         table.add_column(title, justify="left" if title == "trend" else "right", no_wrap=True)
-    for row in zip(*labels.values(), *numbers.values(), strict=True):
+    rows = list(zip(*labels.values(), *numbers.values(), strict=True))
+    if not ordered:
+        rows.sort(key=lambda row: [natural(cell) for cell in row[: len(labels)]])
+    for row in rows:
         table.add_row(*map(Text, row))
     return table
 

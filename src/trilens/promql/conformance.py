@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trilens.model.errors import PromQLUnsupported
+from trilens.model.errors import PromQLScriptError, PromQLUnsupported
 from trilens.promql.engine import Engine
 from trilens.promql.memory import NATIVE_HISTOGRAMS, START_TIMESTAMPS, MemorySource
 from trilens.promql.script import HISTOGRAM, Clear, Eval, Load, read
@@ -22,6 +22,8 @@ from trilens.promql.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from trilens.promql.script import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,17 @@ class Report:
         """How many evaluations of each file each reason excludes."""
         counts: dict[str, Counter[str]] = {}
         for outcome in self.exclusions:
-            counts.setdefault(outcome.reason, Counter())[outcome.file] += 1
+            counts.setdefault(outcome.reason, Counter())[Path(outcome.file).name] += 1
         return {reason: dict(files) for reason, files in counts.items()}
 
     def as_dict(self) -> dict[str, Any]:
+        place = ("file", "line", "query", "reason")
         return {
             "passed": self.passed,
             "failed": self.failed,
             "excluded": self.excluded,
             "failures": [asdict(x) for x in self.failures],
+            "exclusions": [{name: getattr(x, name) for name in place} for x in self.exclusions],
         }
 
 
@@ -95,12 +99,19 @@ class Exclusions:
 
 
 def run_files(paths: Iterable[Path | str], exclusions: Exclusions | None = None) -> Report:
-    """Run scripts in order; each starts with nothing loaded."""
+    """Run scripts in order; each starts with nothing loaded. All are read before the first one runs."""
     listed = Exclusions.shipped() if exclusions is None else exclusions
     report = Report()
-    for path in paths:
-        _Run(report, listed).run(Path(path))
+    for commands in [_commands(Path(path)) for path in paths]:
+        _Run(report, listed).run(commands)
     return report
+
+
+def _commands(path: Path) -> list[Command]:
+    commands = list(read(path))
+    if not any(isinstance(command, Eval) for command in commands):
+        raise PromQLScriptError(f"{path} evaluates nothing", hint="a script has at least one line with eval")
+    return commands
 
 
 class _Run:
@@ -111,8 +122,8 @@ class _Run:
         self._exclusions = exclusions
         self._source = MemorySource()
 
-    def run(self, path: Path) -> None:
-        for command in read(path):
+    def run(self, commands: list[Command]) -> None:
+        for command in commands:
             match command:
                 case Clear():
                     self._source = MemorySource()
@@ -123,7 +134,7 @@ class _Run:
 
     def _judge(self, command: Eval) -> None:
         place = (command.file, command.line, command.query)
-        listed = self._exclusions.evals.get((command.file, command.query))
+        listed = self._exclusions.evals.get((Path(command.file).name, command.query))
         try:
             difference = judge(Engine(self._source), command)
         except PromQLUnsupported as e:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trilens.model.labels import LabelFrame
 from trilens.model.series import SelectRequest
 
 if TYPE_CHECKING:
-    from trilens.model.labels import Symbols
+    from trilens.model.labels import LabelFrame, Symbols
     from trilens.model.query import QueryGuard
     from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Summaries
     from trilens.promql.annotations import Annotations
@@ -49,7 +48,7 @@ class Context:
             self.guard.check()
             selected = self.source.select(request, self.guard)
             self.notes.from_source(selected.warnings)
-            labels = LabelFrame(self.symbols, selected.labels.names, selected.labels.codes)
+            labels = selected.labels.coded_by(self.symbols)
             self._selected[request] = (labels, selected.samples)
         return self._selected[request]
 

@@ -115,7 +115,7 @@ def _pushed_down(ctx: Context, node: Selector, at: Grid, function: str, range_ms
     found = ctx.grid(request)
     if found is None:
         return None
-    labels = LabelFrame(ctx.symbols, found.labels.names, found.labels.codes)
+    labels = found.labels.coded_by(ctx.symbols)
     drop_name = function not in KEEP_NAME and function != "instant"
     if isinstance(found, Summaries):
         values, present = summaries.evaluate(function, found, at, range_ms)

@@ -1,4 +1,4 @@
-"""Text to tree: promql-parser reads the grammar, the tokens give every node its position."""
+"""Text to tree: promql-parser makes it of a query without fault, the tokens give every node its position."""
 
 from __future__ import annotations
 
@@ -6,27 +6,22 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import promql_parser
-import re2
 
-from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
+from trilens.model.errors import PromQLSyntaxError
 from trilens.model.series import Matcher
 from trilens.promql import nodes
-from trilens.promql.position import locate, unsupported_syntax
+from trilens.promql.grammar import check
+from trilens.promql.signatures import SIGNATURES
 from trilens.promql.tokens import closing, deepest, string_value, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
 
-    from trilens.promql.nodes import At, Expr, ValueKind
+    from trilens.promql.nodes import At, Expr
+    from trilens.promql.tokens import Token
 
 _OPS: Final[dict[str, Any]] = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
-_KINDS: Final[dict[str, ValueKind]] = {
-    "Scalar": "scalar",
-    "Vector": "vector",
-    "Matrix": "matrix",
-    "String": "string",
-}
 _MATCHING_WORDS: Final = frozenset(
     {"on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"}
 )
@@ -35,12 +30,13 @@ _MATCHING_WORDS: Final = frozenset(
 @lru_cache(maxsize=1024)  # rules and dashboards ask the same all day
 def parse(query: str) -> Expr:
     """Raises PromQLSyntaxError with the position, or PromQLUnsupported for PromQL that is not read here."""
-    return _Reader(query).read(_parse(query))
+    tokens = tokenize(query)
+    return _Reader(query, tokens).read(_parse(query, tokens))
 
 
 def prettify(query: str) -> str:
     """The query, formatted on several lines where it is long."""
-    text: str = _parse(query).prettify()
+    text: str = _parse(query, tokenize(query)).prettify()
     return text
 
 
@@ -48,38 +44,23 @@ def selectors(text: str) -> tuple[Matcher, ...]:
     """A `match[]` parameter: one selector without range, offset or `@`."""
     expr = nodes.unwrap(parse(text))
     if not isinstance(expr, nodes.Selector) or expr.offset_ms or expr.at is not None:
-        raise PromQLSyntaxError("expected a series selector", query=text, position=0)
+        raise PromQLSyntaxError("expected a series selector", query=text, position=expr.pos)
     return expr.matchers
 
 
-def _parse(query: str) -> Any:
-    too_deep = deepest(tokenize(query))
+def _parse(query: str, tokens: list[Token]) -> Any:
+    too_deep = deepest(tokens)
     if too_deep is not None:  # the parser would run out of stack, and take the process with it
         raise PromQLSyntaxError("the expression is nested too deeply", query=query, position=too_deep.pos)
+    check(query, tokens)
     try:
         return promql_parser.parse(query)
     except ValueError as e:
-        complaint = str(e)
-    feature = unsupported_syntax(query)
-    if feature is not None:
-        raise PromQLUnsupported(f"{feature} is not supported")
-    fault = locate(query, complaint, _complaint)
-    raise PromQLSyntaxError(fault.message, query=query, position=fault.position)
-
-
-def _complaint(query: str) -> str | None:
-    try:
-        promql_parser.parse(query)
-    except ValueError as e:
-        return str(e)
-    return None
-
-
-def compile_pattern(pattern: str) -> Any:
-    """An RE2 pattern that means whole values, in which a dot is any character. Raises re2.error."""
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(f"^(?s:{pattern})$", options)
+        said = str(e)
+        pattern = said.removeprefix("illegal regex for ")  # it knows another dialect than RE2
+        strings = (t for t in tokens if t.kind == "string" and string_value(t.text) == pattern)
+        at = next(strings, tokens[0])
+        raise PromQLSyntaxError(f"cannot be read: {said}", query=query, position=at.pos) from e
 
 
 def _milliseconds(delta: timedelta | None) -> int:
@@ -89,9 +70,9 @@ def _milliseconds(delta: timedelta | None) -> int:
 class _Reader:
     """Walks the parser's tree and the tokens side by side: both name the same things in the same order."""
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, query: str, tokens: list[Token]) -> None:
         self._query = query
-        self._tokens = tokenize(query)
+        self._tokens = tokens
         self._next = 0
         self._readers: dict[type, Callable[[Any, int], Expr]] = {
             promql_parser.NumberLiteral: self._number,
@@ -151,7 +132,7 @@ class _Reader:
     def _call(self, node: Any, pos: int) -> Expr:
         self._next += 1
         args = self._arguments(node.args)
-        return nodes.Call(pos, node.func.name, args, _KINDS[str(node.func.return_type).split(".")[-1]])
+        return nodes.Call(pos, node.func.name, args, SIGNATURES[node.func.name].returns)
 
     def _aggregate(self, node: Any, pos: int) -> Expr:
         self._next += 1
@@ -163,17 +144,7 @@ class _Reader:
         without = modifier is not None and modifier.type == promql_parser.AggModifierType.Without
         labels = tuple(modifier.labels) if modifier is not None else ()
         param = args[0] if len(args) == 2 else None
-        if param is not None:
-            self._check_param(str(node.op), param)
         return nodes.Aggregate(pos, str(node.op), args[-1], param, labels, without)
-
-    def _check_param(self, op: str, param: Expr) -> None:
-        """The parser looks at the older aggregations' parameters only."""
-        wanted = "string" if op == "count_values" else "scalar"
-        kind = nodes.value_kind(param)
-        if kind != wanted:
-            message = f"expected type {wanted} in aggregation parameter of {op!r}, got {kind}"
-            raise PromQLSyntaxError(message, query=self._query, position=param.pos)
 
     def _binary(self, node: Any, pos: int) -> Expr:
         chain = []  # `a + b + c ...` leans to the left: read it in a loop, however long it is
@@ -201,28 +172,11 @@ class _Reader:
         return self._peek(1) == "("
 
     def _selector(self, node: Any, pos: int, at: At | None) -> nodes.Selector:
-        if node.matchers.or_matchers:
-            found = next((t for t in self._tokens if t.text == "or" and t.pos > pos), self._tokens[0])
-            raise PromQLSyntaxError(
-                "unexpected 'or' in label matching", query=self._query, position=found.pos
-            )
         matchers = [Matcher(m.name, _OPS[str(m.op).split(".")[-1]], m.value) for m in node.matchers.matchers]
-        for matcher in matchers:
-            if matcher.op in ("=~", "!~"):
-                self._check_pattern(matcher.value, pos)
         name = node.name
         if name:
             matchers.insert(0, Matcher("__name__", "=", name))
         return nodes.Selector(pos, name, tuple(matchers), _milliseconds(node.offset), at)
-
-    def _check_pattern(self, pattern: str, pos: int) -> None:
-        """The parser knows another dialect: some of its patterns are none in RE2."""
-        try:
-            compile_pattern(pattern)
-        except re2.error as e:
-            strings = (t for t in self._tokens if t.kind == "string" and t.pos >= pos)
-            at = next((t.pos for t in strings if string_value(t.text) == pattern), pos)
-            raise PromQLSyntaxError(f"illegal regex {pattern!r}", query=self._query, position=at) from e
 
     def _arguments(self, args: list[Any]) -> tuple[Expr, ...]:
         self._take("(")
@@ -268,7 +222,7 @@ class _Reader:
                 at = "start" if word == "start" else "end"
                 self._skip_group()
             elif fixes:
-                at = sign * round(_parse(word).val * 1000)
+                at = sign * round(promql_parser.parse(word).val * 1000)  # type: ignore[attr-defined]
         return at
 
     def _peek(self, ahead: int = 0) -> str:

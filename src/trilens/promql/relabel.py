@@ -10,7 +10,7 @@ import re2
 
 from trilens.model.errors import PromQLEvalError
 from trilens.model.labels import METRIC_NAME
-from trilens.promql.parse import compile_pattern
+from trilens.promql.patterns import compile_pattern
 from trilens.promql.vector import Vector, label_order, merge_equal
 
 if TYPE_CHECKING:

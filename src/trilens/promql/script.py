@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-import promql_parser
-
-from trilens.model.errors import PromQLScriptError, TrilensError
+from trilens.model.errors import PromQLScriptError, PromQLSyntaxError, TrilensError
 from trilens.model.series import STALE_NAN
-from trilens.promql.parse import selectors
+from trilens.promql import nodes
+from trilens.promql.parse import parse, selectors
+from trilens.promql.tokens import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from trilens.model.series import Matcher
 
 HISTOGRAM: Final[Literal["histogram"]] = "histogram"
 Point: TypeAlias = float | Literal["histogram"] | None
@@ -89,7 +92,18 @@ _RAW: Final = re.compile(r"vector\s+from\s+(\S+)\s+to\s+(\S+)\s+step\s+(\S+)")
 
 
 def read(path: Path) -> Iterator[Command]:
-    return read_text(path.read_text(encoding="utf-8"), path.name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as e:
+        raise PromQLScriptError(f"no such script: {path}") from e
+    except IsADirectoryError as e:
+        hint = f"name the scripts in it: {path}/*.test"
+        raise PromQLScriptError(f"{path} is a directory", hint=hint) from e
+    except UnicodeDecodeError as e:
+        raise PromQLScriptError(f"{path} is not text in UTF-8") from e
+    except OSError as e:
+        raise PromQLScriptError(f"cannot read {path}: {e.strerror}") from e
+    return read_text(text, str(path))
 
 
 def read_text(text: str, file: str) -> Iterator[Command]:
@@ -101,23 +115,37 @@ def read_text(text: str, file: str) -> Iterator[Command]:
         at += 1
         if not head:
             continue
-        body = []
-        if not head.startswith("clear"):
-            while at < len(lines) and lines[at]:
-                body.append(lines[at])
-                at += 1
-        try:
-            yield _command(head, body, file, number)
-        except (ValueError, TrilensError) as e:
-            raise PromQLScriptError(f"{file}:{number}: {e}") from e
+        with _blaming(file, number):
+            command = _command(head, file, number)
+        while not isinstance(command, Clear) and at < len(lines) and lines[at]:
+            at += 1
+            with _blaming(file, at):
+                _continue(command, lines[at - 1])
+        yield command
 
 
-def _command(head: str, body: list[str], file: str, line: int) -> Command:
+@contextmanager
+def _blaming(file: str, line: int) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TrilensError) as e:
+        raise PromQLScriptError(f"{file}:{line}: {e}") from e
+
+
+def _continue(command: Load | Eval, text: str) -> None:
+    """One of the lines that belong to a command, below it."""
+    if isinstance(command, Load):
+        command.series.append(_series(text))
+    else:
+        _read_expectation(command, text)
+
+
+def _command(head: str, file: str, line: int) -> Command:
     word, _, rest = head.partition(" ")
     if word == "clear":
         return Clear()
     if word in ("load", "load_with_nhcb"):
-        return Load(line, milliseconds(rest), [_series(x) for x in body], word == "load_with_nhcb")
+        return Load(line, _positive(rest), [], word == "load_with_nhcb")
     found = _EVAL.fullmatch(head)
     if found is None:
         raise PromQLScriptError(f"no command: {head!r}")
@@ -125,7 +153,8 @@ def _command(head: str, body: list[str], file: str, line: int) -> Command:
         start = end = milliseconds(found["at"])
         step = 0
     else:
-        start, end, step = (milliseconds(found[x]) for x in ("start", "end", "step"))
+        start, end = milliseconds(found["start"]), milliseconds(found["end"])
+        step = _positive(found["step"])
     command = Eval(file, line, found["query"], start, end, step)
     match found["old"]:
         case "fail":
@@ -136,8 +165,6 @@ def _command(head: str, body: list[str], file: str, line: int) -> Command:
             command.info.append(Remark())
         case "ordered":
             command.ordered = True
-    for text in body:
-        _read_expectation(command, text)
     return command
 
 
@@ -166,7 +193,10 @@ def _read_expectation(command: Eval, text: str) -> None:
         case "ordered":
             command.ordered = True
         case "string":
-            command.text = promql_parser.parse(rest).val  # type: ignore[attr-defined]
+            expected = parse(rest)
+            if not isinstance(expected, nodes.String):
+                raise PromQLScriptError(f"not a string: {rest}")
+            command.text = readable(expected.value)
         case "range":
             times = _RAW.fullmatch(rest)
             if times is None:
@@ -181,8 +211,20 @@ def milliseconds(text: str) -> int:
     """A duration as in PromQL, or seconds, with a sign or without."""
     if re.fullmatch(r"0+[a-z]+", text):  # the parser takes no empty duration
         return 0
-    seconds: float = promql_parser.parse(text).val  # type: ignore[attr-defined]
-    return round(seconds * 1000)
+    try:
+        expr = parse(text)
+    except PromQLSyntaxError as e:
+        raise PromQLScriptError(f"not a duration: {text!r}") from e
+    if not isinstance(expr, nodes.Number) or not math.isfinite(expr.value):
+        raise PromQLScriptError(f"not a duration: {text!r}")
+    return round(expr.value * 1000)
+
+
+def _positive(text: str) -> int:
+    found = milliseconds(text)
+    if found <= 0:
+        raise PromQLScriptError(f"must be greater than 0: {text!r}")
+    return found
 
 
 def _number(text: str) -> float | None:
@@ -203,12 +245,22 @@ def _series(text: str) -> Described:
     name, written = found["name"], found["labels"] or ""
     labels = {"__name__": name} if name else {}
     if written.strip("{} ,"):
-        # A matcher that keeps everything makes any label set a valid selector.
-        for matcher in selectors(f'{written.rstrip("} ,")}, __name__!=""' + "}"):
+        for matcher in _label_set(written):
             if matcher.op == "=":
                 labels[matcher.name] = matcher.value
     labels = {n: v for n, v in labels.items() if v}
-    return Described(labels, list(_points(text[found.end() :])), found["st"] is not None)
+    points = list(_points(text[found.end() :]))
+    if not points:
+        raise PromQLScriptError(f"no values for the series {text}")
+    return Described(labels, points, found["st"] is not None)
+
+
+def _label_set(written: str) -> tuple[Matcher, ...]:
+    """A matcher that keeps everything makes any label set a valid selector."""
+    try:
+        return selectors(f'{written.rstrip("} ,")}, __name__!=""' + "}")
+    except PromQLSyntaxError as e:
+        raise PromQLScriptError(f"cannot read the labels {written}: {e.reason}") from e
 
 
 _POINT: Final = re.compile(

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 class SeriesSource(Protocol):
-    """Thread-safe; labels come coded by `symbols`. It counts what it reads against the guard."""
+    """Thread-safe. It counts what it reads against the guard.
+
+    Labels come coded by `symbols`, or by a later table of the same source: see `LabelFrame.coded_by`.
+    """
 
     @property
     def symbols(self) -> Symbols: ...

@@ -1,4 +1,4 @@
-"""PromQL cut into tokens with their offsets: what promql-parser knows and does not tell."""
+"""PromQL cut into tokens with their offsets, by the rules of Prometheus's own scanner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Token(NamedTuple):
-    kind: str  # "word", "number", "string", "open string", "op" or "other"
+    kind: str  # "word", "number", "bad number", "string", "open string", "op", "other" or "end"
     text: str
     pos: int
 
@@ -16,63 +16,62 @@ class Token(NamedTuple):
         return self.pos + len(self.text)
 
 
-_DURATION = r"(?:\d+(?:ms|[smhdwy]))+(?![\w.])"
-_TOKEN: Final = re.compile(
-    rf"""
-    (?P<space>\s+|\#[^\n]*)
-  | (?P<number>{_DURATION}|0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-  | (?P<word>[^\W\d][\w:]*|:[\w:]+)
-  | (?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)
-  | (?P<open>["'`].*)
-  | (?P<op>==|!=|=~|!~|>=|<=|[-+*/%^=<>(){{}}\[\],:@])
-  | (?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
+_SPACE: Final = r"(?P<space>[ \t\r\n]+|\#[^\r\n]*)"
+_STRING: Final = r"""(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`)|(?P<open>["'`].*)"""
+_NUMBER: Final = r"""
+    (?P<number>(?:(?:\d+(?:ms|[smhdwy]))+|0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.]))
+  | (?P<bad>\.?\d[\w.]*)"""
+
+
+def _scanner(*parts: str) -> re.Pattern[str]:
+    return re.compile("|".join((_SPACE, *parts, "(?P<other>.)")), re.VERBOSE | re.DOTALL | re.ASCII)
+
+
+_OUTSIDE: Final = _scanner(
+    _NUMBER,
+    r"(?P<word>[A-Za-z_:][\w:]*)",
+    _STRING,
+    r"(?P<op>==|!=|=~|!~|>=|<=|[-+*/%^=<>(){}\[\],@])",
 )
+# A name of a label has no colon, and `==` is `=` twice.
+_IN_BRACES: Final = _scanner(r"(?P<word>[A-Za-z_]\w*)", _STRING, r"(?P<op>!=|=~|!~|[={},])")
+# A colon separates range and step: `[5m:step]` is not a metric called `:step`.
+_IN_BRACKETS: Final = _scanner(_NUMBER, r"(?P<word>[A-Za-z_]\w*)", _STRING, r"(?P<op>[-+*/%^(),:\[\]])")
+
+_KINDS: Final = {"open": "open string", "bad": "bad number"}
 
 
 def tokenize(query: str) -> list[Token]:
     tokens = []
-    for found in _TOKEN.finditer(query):
-        kind = found.lastgroup or "other"
-        if kind != "space":
-            tokens.append(Token("open string" if kind == "open" else kind, found.group(), found.start()))
-    return _split_colons(tokens)
-
-
-def _split_colons(tokens: list[Token]) -> list[Token]:
-    """Inside brackets a colon separates range and step: `[5m:step]` is not a metric called `:step`."""
-    result: list[Token] = []
-    depth = 0
-    for token in tokens:
-        if token.text == "[":
-            depth += 1
-        elif token.text == "]":
-            depth -= 1
-        if depth > 0 and token.kind == "word" and token.text.startswith(":"):
-            result.append(Token("op", ":", token.pos))
-            if len(token.text) > 1:
-                rest = token.text[1:]
-                result.append(Token("number" if rest[0].isdigit() else "word", rest, token.pos + 1))
-        else:
-            result.append(token)
-    return result
+    scanner = _OUTSIDE
+    at = 0
+    while at < len(query):
+        found = scanner.match(query, at)
+        assert found is not None, "every character is at least something else"
+        at = found.end()
+        kind, text = found.lastgroup or "other", found.group()
+        if kind == "space":
+            continue
+        tokens.append(Token(_KINDS.get(kind, kind), text, found.start()))
+        if scanner is _OUTSIDE and kind == "op" and text in "{[":
+            scanner = _IN_BRACES if text == "{" else _IN_BRACKETS
+        elif (scanner is _IN_BRACES and text == "}") or (scanner is _IN_BRACKETS and text == "]"):
+            scanner = _OUTSIDE
+    return tokens
 
 
 _CLOSES: Final = {")": "(", "}": "{", "]": "["}
 
 
-def unbalanced(tokens: list[Token]) -> Token | None:
-    """The bracket that was never closed (the innermost), or the one that closes nothing."""
+def unclosed(tokens: list[Token], kinds: str = "({[") -> Token | None:
+    """The innermost bracket, of these kinds, that was never closed."""
     opened: list[Token] = []
     for token in tokens:
         if token.kind != "op":
             continue
-        if token.text in "({[":
+        if token.text in kinds:
             opened.append(token)
-        elif token.text in _CLOSES:
-            if not opened or opened[-1].text != _CLOSES[token.text]:
-                return opened[-1] if opened else token
+        elif opened and opened[-1].text == _CLOSES.get(token.text):
             opened.pop()
     return opened[-1] if opened else None
 
@@ -113,6 +112,27 @@ def closing(tokens: list[Token], start: int) -> int | None:
                 depth -= 1
                 if depth == 0:
                     return i
+    return None
+
+
+_GOOD_ESCAPE: Final = re.compile(
+    r"""\\(?:[abfnrtv\\"']|x[0-9a-fA-F]{2}|[0-3][0-7]{2}
+      |u(?![dD][89a-fA-F])[0-9a-fA-F]{4}|U00(?:0(?!0[dD][89a-fA-F])[0-9a-fA-F]|10)[0-9a-fA-F]{4})""",
+    re.VERBOSE,
+)
+
+
+def bad_escape(text: str) -> str | None:
+    """The first escape of a quoted string that means nothing."""
+    quote = text[0]
+    if quote == "`":
+        return None
+    at = text.find("\\")
+    while at >= 0:
+        found = _GOOD_ESCAPE.match(text, at)
+        if found is None or (found.group()[1] in "\"'" and found.group()[1] != quote):
+            return text[at : at + 2]
+        at = text.find("\\", found.end())
     return None
 
 

@@ -137,12 +137,13 @@ def stack_labels(frames: Sequence[LabelFrame]) -> LabelFrame:
     names = tuple(sorted({name for frame in frames for name in frame.names}))
     codes = np.zeros((sum(map(len, frames)), len(names)), dtype=np.int32)
     at = 0
-    for frame in frames:
+    symbols = frames[0].symbols
+    for frame in (frame.coded_by(symbols) for frame in frames):
         for j, name in enumerate(names):
             if name in frame.names:
                 codes[at : at + len(frame), j] = frame.column(name)
         at += len(frame)
-    return LabelFrame(frames[0].symbols, names, codes)
+    return LabelFrame(symbols, names, codes)
 
 
 def stack(vectors: Sequence[Vector]) -> Vector:

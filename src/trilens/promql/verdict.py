@@ -39,12 +39,12 @@ def judge(engine: Engine, command: Eval) -> Difference | None:
         raise
     except QueryError as e:
         if command.fail is None:
-            return Difference("the query failed", str(e), "")
+            return Difference("the query failed", str(e), _expected(command))
         if not command.fail.fits(e.message):
             return Difference("the query failed with another message", e.message, command.fail.text)
         return None
     if command.fail is not None:
-        return Difference("the query should have failed", _shown(result), command.fail.text)
+        return Difference("the query should have failed", _shown(result), command.fail.text or "any error")
     remarks = _compare_remarks(command, result)
     if remarks is not None:
         return remarks
@@ -84,10 +84,11 @@ def _compare_remarks(command: Eval, result: QueryResult) -> Difference | None:
         ("info", result.infos, command.info, command.no_info),
     ):
         if none and got:
-            return Difference(f"unexpected {what}", "; ".join(got), "")
+            return Difference(f"unexpected {what}", "; ".join(got), f"no {what}")
         for remark in want:
             if not _said(got, remark):
-                return Difference(f"missing {what}", "; ".join(got), remark.text or f"any {what}")
+                said = "; ".join(got) or f"no {what}"
+                return Difference(f"missing {what}", said, remark.text or f"any {what}")
     return None
 
 
@@ -141,6 +142,15 @@ def _wanted_instant(command: Eval) -> dict[Labels, float]:
     return {_key(s): s.points[0] for s in command.series if isinstance(s.points[0], float)}
 
 
+def _expected(command: Eval) -> str:
+    if command.text is not None:
+        return repr(command.text)
+    if command.step_ms == 0 and command.raw_ms is None:
+        return _written(_wanted_instant(command))
+    times = command.raw_ms or (command.start_ms, command.end_ms, command.step_ms)
+    return _written(_wanted_range(command.series, *times))
+
+
 def _wanted_range(series: list[Described], start: int, end: int, step: int) -> dict[Labels, dict[int, float]]:
     return {
         _key(s): {start + i * step: x for i, x in enumerate(s.points) if isinstance(x, float)} for s in series
@@ -188,6 +198,8 @@ def _shown(result: QueryResult) -> str:
 
 def _written(series: Any) -> str:
     """Results for a person to compare, in a line for each series."""
+    if not series:
+        return "no series"
     lines = []
     for key, value in series.items():
         labels = "{" + ", ".join(f'{n}="{v}"' for n, v in key) + "}"
