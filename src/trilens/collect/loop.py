@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trilens.collect.config import ScrapeConfig
     from trilens.collect.exposition import FamilyMetadata
     from trilens.collect.http_client import HttpClient
-    from trilens.model.labels import Codes
+    from trilens.model.series import Handles
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ class ScrapeLoop:
         self._timing = timing
         self._ingest = TargetIngest(config, target.labels, appender.sink)
         self._headers = _headers(config, target.timeout_s)
-        self._stop = asyncio.Event()
+        self._stopped = False
+        self._wake: asyncio.Future[None] | None = None  # while it waits
         self.next_tick = 0.0  # on the event loop's clock
         self.busy = False
         self._health: Health = "unknown"
@@ -64,7 +65,7 @@ class ScrapeLoop:
         self._last_scrape_s: float | None = None
         self._last_duration_s: float | None = None
 
-    def living(self) -> Codes:
+    def living(self) -> Handles:
         return self._ingest.living()
 
     def status(self) -> TargetStatus:
@@ -88,7 +89,8 @@ class ScrapeLoop:
 
     def stop(self) -> None:
         """End after the scrape that may be under way."""
-        self._stop.set()
+        self._stopped = True
+        _wake(self._wake)
 
     async def run(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -106,12 +108,17 @@ class ScrapeLoop:
             self.next_tick += missed * self.target.interval_s
 
     async def _stopped_before(self, tick: float) -> bool:
-        try:
-            async with asyncio.timeout_at(tick):
-                await self._stop.wait()
-        except TimeoutError:
-            return False
-        return True
+        """A plain future and a timer: a timeout that expires costs an exception, at every scrape."""
+        if not self._stopped:
+            loop = asyncio.get_running_loop()
+            self._wake = loop.create_future()
+            timer = loop.call_at(tick, _wake, self._wake)
+            try:
+                await self._wake
+            finally:
+                timer.cancel()
+                self._wake = None
+        return self._stopped
 
     async def _scrape(self, t_ms: int) -> None:
         started = time.perf_counter()
@@ -119,6 +126,8 @@ class ScrapeLoop:
         batches: list[Batch] = []
         try:
             batches, scraped, kept, added = await self._fetch(t_ms)
+            if self._health == "down":
+                log.info("target is up again", extra={"url": self.target.url})
             self._health, self._last_error, up = "up", "", 1.0
         except (IntakeError, ConfigError, StoreError) as e:
             self._stats.failures += 1
@@ -175,6 +184,11 @@ def align(aligned_ms: int, now_ms: int, interval_ms: int, tolerance_ms: float) -
     aligned_ms += max(0, round((now_ms - aligned_ms) / interval_ms)) * interval_ms
     near = abs(now_ms - aligned_ms) <= min(tolerance_ms, interval_ms / 100)
     return aligned_ms, aligned_ms if near else now_ms
+
+
+def _wake(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)
 
 
 def _now_ms() -> int:

@@ -1,0 +1,137 @@
+"""HTTP/1.1 GET straight to the target, over connections that are kept: no proxy, no redirects.
+
+Written by hand because fetching was a quarter of what a sample cost. A 315 KB body over loopback, one every
+50 ms so that the processor's caches are cold as they are in real life, took 0.65 ms of CPU on uvloop and 0.75
+on asyncio's own loop (0.14 and 0.19 of it for waking up), where aiohttp took 1.2 on either and a blocking
+socket 0.3. One after the other without a pause: 0.30 ms on uvloop, 0.35 on asyncio, aiohttp 0.56.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Final
+
+from aiohappyeyeballs import start_connection
+
+from trilens.collect.body_buffer import BodyBuffers
+from trilens.collect.http_answer import Answer, AnswerReader, HttpFailure
+from trilens.collect.http_connection import HttpConnection, explain
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from trilens.collect.http_request import Origin, Request
+
+_SCRATCH_SIZE: Final = 64 * 1024
+_NEXT_ADDRESS_AFTER_S: Final = 0.25  # RFC 8305: how long a host's first address has the race to itself
+
+
+class DirectHttp:
+    """Belongs to the event loop that uses it. `tls` is called for the first https target."""
+
+    def __init__(
+        self, tls: Callable[[], ssl.SSLContext], *, server_name: str | None = None, idle_s: float
+    ) -> None:
+        self._tls = tls
+        self._server_name = server_name
+        self._idle_s = idle_s
+        self._open: set[HttpConnection] = set()
+        self._idle: dict[Origin, list[HttpConnection]] = {}  # the one used last is at the end
+        self._closing_idle: asyncio.TimerHandle | None = None
+        self._closed = False
+        # Shared: what is read into it is taken out before anything else is read.
+        self._scratch = memoryview(bytearray(_SCRATCH_SIZE))
+        self._buffers = BodyBuffers()
+
+    async def get(self, request: Request, body_limit: int) -> Answer:
+        """Raises HttpFailure, and ScrapeLimitExceeded for a body above `body_limit` (0: no limit)."""
+        kept = self._take(request.origin)
+        if kept is not None:
+            try:
+                return await self._ask(kept, request, body_limit)
+            except HttpFailure:
+                if kept.answer_began:
+                    raise
+                # The server gave the connection up in the meantime, as it may: ask again on a new one.
+        return await self._ask(await self._connect(request.origin), request, body_limit)
+
+    async def close(self) -> None:
+        """End all connections, those in use too."""
+        self._closed = True
+        if self._closing_idle is not None:
+            self._closing_idle.cancel()
+        ending = list(self._open)
+        for connection in ending:
+            connection.abort()
+        await asyncio.gather(*(connection.ended.wait() for connection in ending))
+
+    async def _ask(self, connection: HttpConnection, request: Request, body_limit: int) -> Answer:
+        reusable = False
+        try:
+            answer = await connection.exchange(request.head, body_limit)
+            reusable = connection.reusable
+            return answer
+        finally:
+            if reusable:
+                self._put_back(connection)
+            else:
+                connection.abort()  # also when the caller's time is up: the rest of the answer is no use
+
+    async def _connect(self, origin: Origin) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        tls = self._tls() if origin.tls else None
+        server_name = (self._server_name or origin.host).rstrip(".") if origin.tls else None
+        try:
+            addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+            connected = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_S)
+            _, connection = await loop.create_connection(
+                lambda: HttpConnection(origin, self, AnswerReader(self._scratch, self._buffers)),
+                sock=connected,
+                ssl=tls,
+                server_hostname=server_name,
+            )
+        except (OSError, RuntimeError) as e:  # uvloop has RuntimeErrors for addresses that it cannot use
+            raise HttpFailure(f"cannot connect: {explain(e)}") from e
+        return connection
+
+    def _take(self, origin: Origin) -> HttpConnection | None:
+        idle = self._idle.get(origin, ())
+        while idle:
+            connection = idle.pop()
+            if not connection.is_closing:
+                return connection
+        return None
+
+    def _put_back(self, connection: HttpConnection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.setdefault(connection.origin, []).append(connection)
+        if self._closing_idle is None:
+            self._closing_idle = loop.call_later(self._idle_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        idle = [connection for connections in self._idle.values() for connection in connections]
+        long_ago = loop.time() - self._idle_s
+        for connection in idle:
+            if connection.idle_since <= long_ago:
+                connection.abort()
+        staying = [connection.idle_since for connection in idle if connection.idle_since > long_ago]
+        self._closing_idle = loop.call_at(min(staying) + self._idle_s, self._close_idle) if staying else None
+
+    # The connections' keeper.
+
+    def connected(self, connection: HttpConnection) -> None:
+        self._open.add(connection)
+        if self._closed:
+            connection.abort()
+
+    def lost(self, connection: HttpConnection) -> None:
+        self._open.discard(connection)
+        idle = self._idle.get(connection.origin, [])
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            self._idle.pop(connection.origin, None)
