@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
@@ -13,6 +14,8 @@ from trilens.simulate.fleet import Fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bench.peers import Peer
 
 NODES_PER_TARGET = 5
 INTERVAL_S = 15
@@ -29,29 +32,44 @@ class IntakeResult(NamedTuple):
 
 
 def run(out: Path, *, series: int, seconds: int) -> list[IntakeResult]:
+    """All servers at the same time on the same targets: what else the machine does then hits all alike."""
     nodes = -(-series // Fleet(1).series_per_node)
-    results = []
-    for kind in PEERS:
-        with serving(nodes, NODES_PER_TARGET) as addresses:
+    with serving(nodes, NODES_PER_TARGET) as addresses, ExitStack() as running:
+        peers = []
+        for kind in PEERS:
             peer = kind(out / f"intake-{kind.name.lower()}", targets=addresses, interval_s=INTERVAL_S)
             peer.start()
-            try:
-                time.sleep(3 * INTERVAL_S)  # every target twice: series are made, caches are warm
-                began, before, had = time.perf_counter(), peer.usage(), _scraped(peer.url)
-                peak = 0.0
-                while time.perf_counter() - began < seconds:
-                    time.sleep(1)
-                    peak = max(peak, peer.usage().rss_mb)
-                after, elapsed, has = peer.usage(), time.perf_counter() - began, _scraped(peer.url)
-            finally:
-                peer.stop()
-        cpu = after.cpu_s - before.cpu_s
-        samples = int(has * elapsed / INTERVAL_S)
-        results.append(
-            IntakeResult(kind.name, int(has), elapsed, cpu / elapsed, cpu / (samples / 1e6), peak, samples)
-        )
-        print(f"intake {results[-1]} (series at start {had:.0f})")
+            running.callback(peer.stop)
+            peers.append(peer)
+        _until_all_is_scraped(peers, nodes * Fleet(1).series_per_node)
+        time.sleep(3 * INTERVAL_S)  # series are made and caches are warm; now let it become everyday
+        began, before = time.perf_counter(), [peer.usage() for peer in peers]
+        peaks = [0.0] * len(peers)
+        while time.perf_counter() - began < seconds:
+            time.sleep(1)
+            peaks = [max(peak, peer.usage().rss_mb) for peak, peer in zip(peaks, peers, strict=True)]
+        elapsed = time.perf_counter() - began
+        spent = [peer.usage().cpu_s - was.cpu_s for peer, was in zip(peers, before, strict=True)]
+        results = []
+        for peer, cpu, peak in zip(peers, spent, peaks, strict=True):
+            has = _scraped(peer.url)
+            samples = int(has * elapsed / INTERVAL_S)
+            results.append(
+                IntakeResult(
+                    peer.name, int(has), elapsed, cpu / elapsed, cpu / (samples / 1e6), peak, samples
+                )
+            )
+            print(f"intake {results[-1]}")
     return results
+
+
+def _until_all_is_scraped(peers: list[Peer], series: int) -> None:
+    deadline = time.monotonic() + 300
+    for peer in peers:
+        while _scraped(peer.url) < series:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{peer.name} has {_scraped(peer.url):,.0f} of {series:,} series")
+            time.sleep(1)
 
 
 def _scraped(url: str) -> float:

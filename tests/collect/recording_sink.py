@@ -7,14 +7,18 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from trilens.model.errors import StoreReadOnly
 from trilens.model.series import STALE_BITS, AppendOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trilens.model.labels import Codes, Labels
-    from trilens.model.series import Floats, Times
+    from numpy.typing import NDArray
+
+    from trilens.model.labels import Labels
+    from trilens.model.series import Floats, Handles, Times
 
 STALE = "stale"
 
@@ -37,6 +41,7 @@ class RecordingSink:
         self._changed = threading.Condition()  # reentrant: conditions may call `of`
         self._labels: list[Labels] = []
         self._refs: dict[Labels, int] = {}
+        self._forgotten: set[int] = set()
         self._last: dict[int, tuple[int, bytes]] = {}
         self.samples: list[Recorded] = []
         self.batches = 0
@@ -53,9 +58,22 @@ class RecordingSink:
                 self._labels.append(labels)
             return self._refs[labels]
 
-    def append(self, refs: Codes, t_ms: Times, values: Floats) -> AppendOutcome:
-        assert (refs.dtype, t_ms.dtype, values.dtype) == ("int32", "int64", "float64")
+    def held(self, handles: Handles) -> NDArray[np.bool_]:
+        with self._changed:
+            forgotten = np.fromiter(self._forgotten, np.int64)
+        held: NDArray[np.bool_] = ~np.isin(handles, forgotten)
+        return held
+
+    def forget(self) -> None:
+        """As a store does with series that get no samples for long."""
+        with self._changed:
+            self._forgotten.update(self._refs.values())
+            self._refs.clear()
+
+    def append(self, refs: Handles, t_ms: Times, values: Floats) -> AppendOutcome:
+        assert (refs.dtype, t_ms.dtype, values.dtype) == ("int64", "int64", "float64")
         assert len(refs) == len(t_ms) == len(values)
+        assert self.held(refs).all()
         if self.read_only:
             raise StoreReadOnly("the disk is full")
         counts = {"accepted": 0, "repeated": 0, "duplicate": 0, "out_of_order": 0}

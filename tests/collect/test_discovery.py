@@ -11,7 +11,7 @@ import pytest
 
 from http_target import HttpTarget
 from trilens.collect.config import FileSdConfig, HttpSdConfig
-from trilens.collect.discovery.file import FileDiscovery
+from trilens.collect.discovery.file import FileDiscovery, read_targets
 from trilens.collect.discovery.http import HttpDiscovery
 from trilens.model.errors import DiscoveryError
 
@@ -81,6 +81,16 @@ async def test_a_broken_file_keeps_its_last_good_targets(tmp_path: Path, content
     file.write_text(groups("five:5", "six:6"))
     discovery.look(published)
     assert published.addresses() == ["five:5", "six:6"]
+
+
+@pytest.mark.parametrize(
+    "content", ["- targets: [1]", "- {targets: [a:1], labels: {1: x}}", "- labels: {a: 1}"]
+)
+async def test_yaml_that_is_no_text_is_no_target(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "a.yml"
+    file.write_text(content)
+    with pytest.raises(DiscoveryError, match=r"group 0: .* texts"):
+        read_targets(file)
 
 
 async def test_a_running_discovery_sees_a_file_that_is_replaced(tmp_path: Path) -> None:

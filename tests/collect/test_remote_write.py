@@ -454,3 +454,28 @@ remote_write:
     assert receive.sink.metadata["a_total"] == ("counter", "Things.", "")
     assert 0 in receive.sink.values("g")
     assert receive.receiver.stats.series_refused == 0
+
+
+@BOTH
+def test_a_series_that_was_forgotten_is_resolved_again(receive: Receiving, build: Any, kind: str) -> None:
+    a, b = {"__name__": "a", "x": "1"}, {"__name__": "b"}
+    receive(build([(a, [(NOW, 1.0)])]), kind)
+    receive.sink.forget()
+    assert receive(build([(a, [(NOW + 1, 2.0)]), (b, [(NOW + 1, 0.0)])]), kind) == WriteResult(samples=2)
+    assert receive.sink.values("a") == [1, 2]
+
+
+@BOTH
+def test_what_is_remembered_does_not_grow_with_series_that_come_and_go(
+    receive: Receiving, build: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.collect.remote_write.known_series._SPARE", 10)
+    receive = Receiving()
+    decoder = receive.receiver._decoders["prometheus.WriteRequest" if kind == V1 else V2.split("=")[1]]
+    for round_ in range(40):
+        rows = [({"__name__": "a", "pod": f"{round_}-{i}"}, [(NOW + round_, 1.0)]) for i in range(20)]
+        receive(build([({"__name__": "steady"}, [(NOW + round_, float(round_))]), *rows]), kind)
+        assert len(decoder._known.handles) <= 60
+        assert len(getattr(decoder, "_codes", ())) <= 90
+        receive.sink.forget()
+    assert receive.sink.values("steady") == list(range(40))

@@ -137,7 +137,9 @@ def test_what_is_switched_off_needs_no_support() -> None:
 def test_two_jobs_cannot_share_a_name(tmp_path: Path) -> None:
     (tmp_path / "more.yml").write_text("scrape_configs: [{job_name: b}, {job_name: a}]")
     text = "{scrape_configs: [{job_name: a}], scrape_config_files: [more.yml]}"
-    with pytest.raises(ConfigError, match=r"more\.yml: scrape_configs\[1\]\.job_name: .* another job 'a'"):
+    with pytest.raises(
+        ConfigError, match=r"more\.yml:1:34: scrape_configs\[1\]\.job_name: .* another job 'a'"
+    ):
         load(text, tmp_path)
     (tmp_path / "more.yml").write_text("scrape_configs: [{job_name: b}]")
     assert [config.job_name for config in load(text, tmp_path)] == ["a", "b"]

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from trilens.collect.loop import align
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.target import DroppedTarget, Target, build_target
 from trilens.model.errors import ConfigError
+from trilens.store.options import StoreOptions
+from trilens.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +116,9 @@ def test_a_series_that_disappears_is_marked_stale_once(target: HttpTarget) -> No
     ],
 )
 def test_a_target_that_fails_is_down_with_the_reason_and_harms_no_other(
-    target: HttpTarget, answer: Answer, reason: str
+    target: HttpTarget, answer: Answer, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "trilens.collect")
     with HttpTarget("c 1\n") as other, scraping(job(target, other)) as (manager, sink):
         sink.wait_for(lambda s: s.values("a") and s.values("c"))
         target.answers["/metrics"] = answer
@@ -129,6 +132,7 @@ def test_a_target_that_fails_is_down_with_the_reason_and_harms_no_other(
     assert set(sink.values("up", instance=other.address)) == {1}
     assert STALE not in sink.values("c")
     assert manager.stats().failures >= 1
+    assert [record.message for record in caplog.records] == ["target is down", "target is up again"]
 
 
 def test_an_unreachable_target_and_a_slow_one_are_down(target: HttpTarget) -> None:
@@ -503,3 +507,22 @@ def test_a_job_whose_certificate_cannot_be_read_does_not_start(target: HttpTarge
     with pytest.raises(ConfigError, match="tls_config"):
         manager.start()
     assert not any(thread.name == "trilens-scrape" for thread in threading.enumerate())
+
+
+def test_a_discovered_label_that_is_no_utf8_does_not_end_the_scraping(tmp_path: Path) -> None:
+    """JSON can spell half of a surrogate pair, which UTF-8 cannot; as Prometheus does, read it as U+FFFD."""
+    store = Store.open(StoreOptions(data_dir=tmp_path / "data"), upkeep=False)
+    with HttpTarget("a 1\n") as target, closing(store):
+        groups = tmp_path / "targets.json"
+        groups.write_text(f'[{{"targets": ["{target.address}"], "labels": {{"rack": "r\\ud800"}}}}]')
+        config = job(base=tmp_path, static_configs=[], file_sd_configs=[{"files": [str(groups)]}])
+        manager = ScrapeManager([config], store)
+        manager.start()
+        try:
+            for _ in range(3):  # it goes on
+                assert target.asked.acquire(timeout=20)
+            (status,) = manager.targets()
+        finally:
+            manager.stop()
+        assert status.labels["rack"] == "r\ufffd"
+        assert store.label_values("rack", None, 0, 2**53) == ["r\ufffd"]

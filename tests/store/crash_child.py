@@ -15,12 +15,13 @@ import numpy as np
 
 from trilens.model.errors import StoreReadOnly, TrilensError
 from trilens.model.labels import make_labels
+from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 from trilens.store.engine import Engine
 from trilens.store.horizon import Horizon
 from trilens.store.inserts import SampleBatch, SeriesRow
 from trilens.store.migrations import migrate
-from trilens.store.rows import load_series, read_samples
+from trilens.store.rows import read_samples
 from trilens.store.writer import Writer, WriterOptions
 
 T0 = 1_760_000_000_000
@@ -92,7 +93,7 @@ def count(engine: Engine) -> None:
     say(
         {
             "batches": dict(zip(numbers.tolist(), rows.tolist(), strict=True)),
-            "series": sum(len(block.ids) for block in load_series(engine)),
+            "series": sum(len(block.ids) for block in Archive(engine).recent(ALWAYS[0])),
             "damage": [str(damage) for damage in find_damage(engine)],
         }
     )

@@ -12,10 +12,11 @@ from trilens.model.errors import QueryTimeout, StoreError, StoreReadOnly
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SelectRequest
+from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.index import series_id
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
-from trilens.store.window import _CHUNK_BYTES, RecentWindow
+from trilens.store.window import RecentWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +109,7 @@ def test_a_failed_backfill_does_not_keep_labels_from_the_disk(
         raise StoreReadOnly("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr("trilens.store.history.backfill", full)
+        patch.setattr("trilens.store.backfill.write_tables", full)
         with pytest.raises(StoreReadOnly):
             store.backfill([POWER], np.zeros(1, dtype=np.int64), np.array([NOW - 10**7]), np.ones(1))
     append(store, NOW)
@@ -119,7 +120,7 @@ def test_a_failed_backfill_does_not_keep_labels_from_the_disk(
 
 
 def test_a_cut_is_always_seen_by_what_is_put_below() -> None:
-    window = RecentWindow(256 * _CHUNK_BYTES)
+    window = RecentWindow(256 * CHUNK_BYTES)
     ref, one = np.array([0], dtype=np.int32), np.array([1])
     window.cut(ref, 100)
     window.append(ref, one, np.array([110]), np.ones(1))
@@ -129,7 +130,7 @@ def test_a_cut_is_always_seen_by_what_is_put_below() -> None:
 
 
 def test_what_lies_below_a_cut_is_not_held_twice() -> None:
-    window = RecentWindow(256 * _CHUNK_BYTES)
+    window = RecentWindow(256 * CHUNK_BYTES)
     ref = np.array([0], dtype=np.int32)
     window.cut(ref, 100)
     window.append(ref, np.array([2]), np.array([110, 120]), np.ones(2))

@@ -130,5 +130,3 @@ def test_what_is_not_taken(embedded: Engine) -> None:
     assert way.takes(GridRequest((), "max_over_time", T0, T0, 1, MINUTE))
     assert not way.takes(request("instant", start=-T0))  # looks at times before 1970
     assert not way.takes(request("instant", start=1 << 44))
-    assert way.pays(request("instant"), 1)
-    assert not way.pays(request("max_over_time"), 1)

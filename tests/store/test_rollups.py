@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilens.model.series import STALE_NAN, stale_mask
-from trilens.store.backfill import backfill
+from trilens.store.backfill import write_tables
 from trilens.store.horizon import NOTHING_ROLLED, Horizon
 from trilens.store.inserts import SampleBatch, insert_samples, samples_table
 from trilens.store.rollups import WIDTHS, RollupJob, Rollups, dirty_hours, read_rollups, roll
@@ -134,7 +134,7 @@ def test_the_hour_that_is_not_over_waits(engine: Engine, fleet: Fleet) -> None:
     assert read_rollups(engine, "samples_1h", None, None, *FOREVER).end_t.max() == T0 + HOUR_MS
     job.run(T0 + 2 * HOUR_MS + 600_000, 0)
     assert read_rollups(engine, "samples_1h", None, None, *FOREVER).end_t.max() == T0 + 2 * HOUR_MS
-    assert job.coverage().until_ms == T0 + 2 * HOUR_MS
+    assert horizon.until_ms == T0 + 2 * HOUR_MS
 
 
 def test_rolling_again_gives_the_same_rows(engine: Engine, fleet: Fleet) -> None:
@@ -159,16 +159,17 @@ def test_late_samples_roll_their_hours_again(engine: Engine, fleet: Fleet) -> No
     insert_samples(engine, horizon, samples_table(fleet.batch(~late)))
     job.run(end_of(fleet), 0)
     insert_samples(engine, horizon, samples_table(fleet.batch(late)))
-    assert len(job.coverage().dirty_hours) >= 4
+    assert len(dirty_hours(engine)[0]) >= 4
     job.run(end_of(fleet), 0)
-    assert len(job.coverage().dirty_hours) == 0
+    assert len(dirty_hours(engine)[0]) == 0
     for table, width in WIDTHS.items():
         assert_same(read_rollups(engine, table, None, None, *FOREVER), fleet.expected(width))
 
 
-def test_a_backfill_of_history_reaches_the_rollups(engine: Engine, fleet: Fleet) -> None:
+def test_a_backfill_reaches_the_rollups(engine: Engine, fleet: Fleet) -> None:
     horizon = Horizon(T0 + 100 * HOUR_MS)
-    wrote = backfill(engine, horizon, [], [fleet.batch(slice(None, None, 2)), fleet.batch(slice(1, None, 2))])
+    halves = [fleet.batch(slice(None, None, 2)), fleet.batch(slice(1, None, 2))]
+    wrote = write_tables(engine, horizon, [], halves)
     assert wrote == len(fleet.t)
     RollupJob(engine, horizon).run(T0 + 100 * HOUR_MS, 0)
     assert_same(read_rollups(engine, "samples_1h", None, None, *FOREVER), fleet.expected(HOUR_MS))
@@ -183,7 +184,7 @@ def test_hours_whose_raw_samples_expire_keep_their_rollups(engine: Engine, fleet
     insert_samples(engine, horizon, samples_table(fleet.batch(slice(0, 5))))
     job.run(end_of(fleet), raw_since_ms=T0 + 10 * HOUR_MS)
     assert_same(read_rollups(engine, "samples_1h", None, None, *FOREVER), fleet.expected(HOUR_MS))
-    assert len(job.coverage().dirty_hours) == 0
+    assert len(dirty_hours(engine)[0]) == 0
 
 
 def test_a_mark_made_while_rolling_survives(engine: Engine, fleet: Fleet) -> None:

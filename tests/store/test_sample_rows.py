@@ -12,6 +12,7 @@ from trilens.model.errors import QueryTooLarge
 from trilens.model.labels import make_labels
 from trilens.model.query import QueryGuard
 from trilens.model.series import STALE_BITS, STALE_NAN
+from trilens.store.archive import Archive
 from trilens.store.horizon import Horizon
 from trilens.store.inserts import (
     MetricRow,
@@ -22,7 +23,7 @@ from trilens.store.inserts import (
     samples_table,
     series_table,
 )
-from trilens.store.rows import last_samples, load_metadata, load_series, read_samples
+from trilens.store.rows import load_metadata, read_samples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,14 +114,6 @@ def test_a_read_larger_than_the_guard_allows(engine: Engine) -> None:
         read_samples(engine, ["a"], None, *ALWAYS, guard=QueryGuard(max_samples=500))
 
 
-def test_the_newest_sample_of_every_series(engine: Engine) -> None:
-    put(engine, "a", [1, 1, 2], [T0, T0 + 5, T0 - 100], [1, 2, 3])
-    put(engine, "b", [3], [T0 + 1], [STALE_NAN])
-    rows = last_samples(engine, T0 - 50)
-    assert (rows.ids.tolist(), rows.t.tolist()) == ([1, 3], [T0 + 5, T0 + 1])
-    assert rows.v.view(np.uint64)[1] == np.uint64(STALE_BITS)
-
-
 def test_series_come_back_by_shape(engine: Engine) -> None:
     series = [
         SeriesRow(2**64 - 1, make_labels({"__name__": "a", "x": "1", "y": "\u00fc"}), 5, 6),
@@ -131,15 +124,13 @@ def test_series_come_back_by_shape(engine: Engine) -> None:
     engine.insert_arrow("series", series_table(series))
     engine.insert_arrow("series", series_table([series[1]._replace(last_seen=80)]))
     found = {}
-    for block in load_series(engine):
+    for block in Archive(engine).recent(ALWAYS[0]):
         for i, key in enumerate(block.ids.tolist()):
             values = [block.texts[code] for code in block.values[i]]
             labels = {**dict(zip(block.names, values, strict=True)), "__name__": block.metric}
-            found[key] = SeriesRow(
-                key, make_labels(labels), int(block.first_seen[i]), int(block.last_seen[i])
-            )
+            found[key] = SeriesRow(key, make_labels(labels), int(block.first_t[i]), int(block.last_t[i]))
     assert found == {s.series: s for s in [series[0], series[1]._replace(last_seen=80), *series[2:]]}
-    assert len(list(load_series(engine))) == 3
+    assert len(list(Archive(engine).recent(ALWAYS[0]))) == 3
 
 
 def test_the_latest_description_of_a_metric_holds(engine: Engine) -> None:

@@ -12,9 +12,9 @@ from trilens.model.errors import IntakeError
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.query import QueryGuard
 from trilens.model.series import GridRequest, Matcher, SelectRequest
+from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
-from trilens.store.window import _CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOW = 1_700_000_000_000
 STEP = 15_000
-SMALL = 100 * _CHUNK_BYTES
+SMALL = 100 * CHUNK_BYTES
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from trilens.model.series import STALE_NAN, stale_mask
 from trilens.store.admission import NEVER, Admission
-from trilens.store.window import _CHUNK_BYTES, CHUNK, DEPTH, RecentWindow
+from trilens.store.chunks import CHUNK, CHUNK_BYTES
+from trilens.store.window import DEPTH, RecentWindow
 
 BIG = 1_000_000_000_000
 
@@ -27,7 +28,7 @@ def read(window: RecentWindow, ref: int, start: int, end: int) -> list[tuple[int
 
 
 def test_history_longer_than_a_ring_is_cut_at_its_old_end() -> None:
-    window = RecentWindow(10 * DEPTH * _CHUNK_BYTES)
+    window = RecentWindow(10 * DEPTH * CHUNK_BYTES)
     refs = np.arange(3, dtype=np.int32)
     window.cut(refs, BIG)
     lengths = (10, 2 * DEPTH * CHUNK, 40)
@@ -53,7 +54,7 @@ steps = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(steps=steps, chunks=st.integers(64, 200), cuts=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_reads_what_was_written_or_says_it_was_cut(steps, chunks, cuts) -> None:
-    window = RecentWindow(chunks * _CHUNK_BYTES)
+    window = RecentWindow(chunks * CHUNK_BYTES)
     model: dict[int, list[tuple[int, float]]] = {r: [] for r in range(6)}
     now = dict.fromkeys(range(6), BIG)
     for step in steps:
@@ -80,7 +81,7 @@ def test_reads_what_was_written_or_says_it_was_cut(steps, chunks, cuts) -> None:
 
 
 def test_the_oldest_chunks_go_first_and_the_newest_stay() -> None:
-    window = RecentWindow(64 * _CHUNK_BYTES)
+    window = RecentWindow(64 * CHUNK_BYTES)
     refs = np.arange(8, dtype=np.int32)
     ones = np.ones(8, dtype=np.int64)
     for k in range(20 * CHUNK):
@@ -94,7 +95,7 @@ def test_the_oldest_chunks_go_first_and_the_newest_stay() -> None:
 
 
 def test_a_series_keeps_at_most_its_ring() -> None:
-    window = RecentWindow(10 * DEPTH * _CHUNK_BYTES)
+    window = RecentWindow(10 * DEPTH * CHUNK_BYTES)
     total = (DEPTH + 3) * CHUNK
     window.append(*grouped([(0, BIG + k, 1.0) for k in range(total)]))
     for k in range(total, total + DEPTH * CHUNK):
@@ -105,7 +106,7 @@ def test_a_series_keeps_at_most_its_ring() -> None:
 
 
 def test_samples_decades_apart_do_not_break_offsets() -> None:
-    window = RecentWindow(64 * _CHUNK_BYTES)
+    window = RecentWindow(64 * CHUNK_BYTES)
     window.append(*grouped([(0, 1000, 1.0)]))
     window.append(*grouped([(0, BIG, 2.0)]))
     assert read(window, 0, 0, BIG) == [(1000, 1.0), (BIG, 2.0)]
@@ -117,7 +118,7 @@ def test_samples_decades_apart_do_not_break_offsets() -> None:
 @settings(max_examples=60, deadline=None)
 @given(before=st.integers(1, 200), after=st.integers(1, 200))
 def test_history_is_put_below_what_is_held(before: int, after: int) -> None:
-    window = RecentWindow(256 * _CHUNK_BYTES)
+    window = RecentWindow(256 * CHUNK_BYTES)
     refs = np.array([3], dtype=np.int32)
     window.cut(refs, BIG)
     window.append(*grouped([(3, BIG + 1 + k, float(k)) for k in range(after)]))
@@ -141,7 +142,7 @@ def test_history_is_put_below_what_is_held(before: int, after: int) -> None:
     lookback=st.integers(1, 400_000),
 )
 def test_the_latest_sample_at_each_step(gaps, stale_every, start, step, count, lookback) -> None:
-    window = RecentWindow(256 * _CHUNK_BYTES)
+    window = RecentWindow(256 * CHUNK_BYTES)
     times = (BIG + np.cumsum(gaps)).tolist()
     samples = [(t, STALE_NAN if k % stale_every == 1 else float(k)) for k, t in enumerate(times)]
     window.append(*grouped([(2, t, v) for t, v in samples] + [(4, BIG, 7.0)]))
@@ -195,3 +196,19 @@ def test_the_out_of_order_window_takes_late_samples_and_says_so() -> None:
     assert admission.newest_t[0] == BIG
     assert admission.oldest_t[0] == BIG - 10_000
     assert admit(admission, [(0, BIG - 10_001, 2.0)]).outcome.out_of_order == 1
+
+
+def test_series_that_leave_give_their_chunks_back_and_send_readers_to_the_disk() -> None:
+    window = RecentWindow(256 * CHUNK_BYTES)
+    rows = [(ref, BIG + k, float(ref)) for ref in range(3) for k in range(100)]
+    window.append(*grouped(rows))
+    used = window.memory()[0]
+    window.leave(np.array([0, 2], dtype=np.int32))
+    assert window.memory()[0] == used // 3
+    assert read(window, 0, BIG - 1, BIG * 2) is None
+    assert window.latest(np.array([2], np.int32), BIG, 1, 1, 1) is None
+    assert len(read(window, 1, BIG - 1, BIG * 2) or ()) == 100
+    window.enter(np.array([0], np.int32), BIG + 50)  # another series takes the reference
+    window.append(*grouped([(0, BIG + 200, 7.0)]))
+    assert read(window, 0, BIG + 50, BIG * 2) == [(BIG + 200, 7.0)]
+    assert read(window, 0, BIG, BIG * 2) is None

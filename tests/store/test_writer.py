@@ -10,10 +10,11 @@ import pytest
 
 from trilens.model.errors import IntakeError, StoreError, StoreReadOnly
 from trilens.model.labels import make_labels
+from trilens.store.archive import Archive
 from trilens.store.horizon import Horizon
 from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow
 from trilens.store.rollups import dirty_hours
-from trilens.store.rows import load_metadata, load_series, read_samples
+from trilens.store.rows import load_metadata, read_samples
 from trilens.store.schema import HOUR_MS
 from trilens.store.writer import Writer, WriterOptions
 
@@ -89,7 +90,7 @@ def test_series_are_written_before_their_samples(
     writer.submit(batch(1), [row], [MetricRow("m", "gauge", "help", "")])
     writer.durable().result(30)
     assert inserts.tables == ["series", "metadata", "samples"]
-    assert [b.ids.tolist() for b in load_series(engine)] == [[0]]
+    assert [b.ids.tolist() for b in Archive(engine).recent(-(1 << 60))] == [[0]]
     assert load_metadata(engine) == [("m", "gauge", "help", "")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,11 +15,14 @@ from trilens.model.series import STALE_NAN, GridRequest, Matcher, Summaries
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.store.options import StoreOptions
+from trilens.store.reader import Reader
 from trilens.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from trilens.model.series import SampleBlock
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1000)
@@ -130,6 +133,20 @@ def test_rollups_are_used_only_where_ranges_are_made_of_their_windows(store: Sto
     assert grid(store, "max_over_time", start + 1, HOUR, HOUR, columns) is None
     assert grid(store, "max_over_time", start, 400_000, 300_000, columns) is None
     assert grid(store, "max_over_time", start, 300_000, 301_000, columns) is None
+
+
+def test_what_the_newest_part_of_a_rollup_answer_warns_of_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Reader._joined
+
+    def doubtful(self: Reader, *given: Any) -> tuple[SampleBlock, tuple[str, ...]]:
+        return read(self, *given)[0], ("something may be missing",)
+
+    monkeypatch.setattr(Reader, "_joined", doubtful)
+    query = "max_over_time(power[1h])"
+    result = Engine(store).range(query, BEGIN + HOUR, BEGIN + 8 * HOUR, HOUR, QueryGuard())
+    assert "something may be missing" in str(result.warnings)
 
 
 def test_late_samples_are_seen_before_their_hour_is_rolled_again(store: Store) -> None:

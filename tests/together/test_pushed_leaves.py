@@ -17,13 +17,14 @@ from trilens.model.query import QueryGuard
 from trilens.model.series import STALE_NAN, Gridded, GridRequest, Matcher, stale_mask
 from trilens.promql.engine import Engine as PromQL
 from trilens.promql.memory import MemorySource
+from trilens.store import strips
+from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.horizon import Horizon
 from trilens.store.inserts import SampleBatch, insert_samples, samples_table
 from trilens.store.options import StoreOptions
 from trilens.store.pushdown import AGGREGATES
 from trilens.store.rows import SampleRows, once_each
 from trilens.store.store import Store
-from trilens.store.window import _CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +52,12 @@ series = st.lists(st.tuples(times, values), max_size=40) | st.lists(
 )
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise so few samples would be read, and kept."""
+    monkeypatch.setattr(strips, "_FEW", -1)
+
+
 @pytest.fixture(scope="module")
 def data() -> tuple[np.ndarray, np.ndarray]:
     """(times, values of every series), with endings here and there."""
@@ -66,7 +73,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, data: tuple[np.ndarray, np.n
     """Its memory holds only the last minutes."""
     options = StoreOptions(
         data_dir=tmp_path_factory.mktemp("pushed") / "data",
-        recent_bytes=4 * SERIES * _CHUNK_BYTES,
+        recent_bytes=4 * SERIES * CHUNK_BYTES,
         retention=timedelta(days=3),
     )
     opened = Store.open(options, upkeep=False)
@@ -203,7 +210,7 @@ def test_the_engine_is_asked_where_memory_is_too_short(store: Store, function: s
 def test_the_engine_is_asked_only_for_steps_below_the_floor(store: Store) -> None:
     matchers = (Matcher(METRIC_NAME, "=", "power"),)
     whole = GridRequest(matchers, "instant", BEGIN + 600_007, NOW + 7, 97_000, 300_000)
-    chosen = store._reader.series(matchers, BEGIN, NOW)
+    chosen = store._reader.series(matchers, BEGIN, NOW, QueryGuard())
     floor = int(store._window.floors(chosen.refs).max())
     older, newer = store._reader._split(whole, chosen)
     assert newer is not None

@@ -10,7 +10,7 @@ from trilens.model.errors import StoreError
 
 if TYPE_CHECKING:
     from trilens.collect.sink import SampleSink
-    from trilens.model.labels import Codes
+    from trilens.model.series import Handles
 
 
 @dataclass(slots=True)
@@ -55,6 +55,8 @@ class Appender:
         stats.samples_too_old += outcome.too_old
         return None
 
-    def stale(self, refs: Codes, t_ms: int) -> Batch:
+    def stale(self, refs: Handles, t_ms: int) -> Batch:
+        """Markers that end these series; one that was forgotten has ended long ago."""
+        refs = refs[self.sink.held(refs)]
         self.stats.stale_markers += len(refs)
         return stale_batch(refs, t_ms)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from trilens.collect.appender import Appender
     from trilens.collect.loop import ScrapeLoop
-    from trilens.model.labels import Codes, Labels
+    from trilens.model.labels import Labels
+    from trilens.model.series import Handles
 
 
 class Endings:
@@ -23,7 +24,7 @@ class Endings:
     series: as Prometheus does, wait two intervals and a bit, and leave out what is alive again by then.
     """
 
-    def __init__(self, appender: Appender, alive_with: Callable[[Labels], Codes]) -> None:
+    def __init__(self, appender: Appender, alive_with: Callable[[Labels], Handles]) -> None:
         self._appender = appender
         self._alive_with = alive_with  # living series of the targets that have these labels
         self._waiting: set[asyncio.Task[None]] = set()
@@ -43,7 +44,7 @@ class Endings:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
-    async def _end(self, loop: ScrapeLoop, refs: Codes) -> None:
+    async def _end(self, loop: ScrapeLoop, refs: Handles) -> None:
         await asyncio.sleep(loop.next_tick - asyncio.get_running_loop().time())
         t_ms = time.time_ns() // 1_000_000
         await asyncio.sleep(loop.target.interval_s * 1.1)

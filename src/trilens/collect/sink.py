@@ -7,20 +7,30 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from trilens.model.labels import Codes, Labels
-    from trilens.model.series import AppendOutcome, Floats, Times
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trilens.model.labels import Labels
+    from trilens.model.series import AppendOutcome, Floats, Handles, Times
 
 
 class SampleSink(Protocol):
     """Thread-safe."""
 
     def series(self, labels: Labels) -> int:
-        """The reference of a series, made on first sight; it holds for the life of the process."""
+        """The handle of a series, made on first sight. It may be kept for as long as `held` says so."""
 
-    def append(self, refs: Codes, t_ms: Times, values: Floats) -> AppendOutcome:
+    def held(self, handles: Handles) -> NDArray[np.bool_]:
+        """Which of these series are still known; they are for some minutes more.
+
+        A series without samples for long is forgotten, and `series` then gives it another handle.
+        """
+
+    def append(self, handles: Handles, t_ms: Times, values: Floats) -> AppendOutcome:
         """Take a batch. Readable at once; durable when a later `durable()` completes.
 
-        Raises StoreReadOnly, with nothing taken, while the disk is full.
+        Raises StoreReadOnly, with nothing taken, while the disk is full, and StoreError for a handle that is
+        no longer held.
         """
 
     def durable(self) -> Future[None]:

@@ -50,6 +50,10 @@ class Symbols:
         """A query's own extension: it reads this table and keeps new strings to itself."""
         return Symbols(self)
 
+    def reads(self, other: Symbols) -> bool:
+        """Whether a code of `other` means the same here."""
+        return self is other or (self._parent is not None and self._parent.reads(other))
+
     def find(self, text: str) -> int | None:
         """The code of `text`, or None when it was never interned."""
         code = self._codes.get(text)
@@ -105,6 +109,18 @@ class LabelFrame:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def coded_by(self, symbols: Symbols) -> LabelFrame:
+        """The same labels in the codes of `symbols`.
+
+        A source that forgets series starts a new table of symbols from time to time, so frames that came one
+        after the other may speak different codes. Only codes of one table can be compared.
+        """
+        if symbols.reads(self.symbols):
+            return LabelFrame(symbols, self.names, self.codes)
+        codes, place = np.unique(self.codes, return_inverse=True)
+        known = symbols.intern_all(self.symbols.texts(codes.tolist()))
+        return LabelFrame(symbols, self.names, known[place].reshape(self.codes.shape))
 
     def column(self, name: str) -> Codes:
         """Every series' code for one label; zeros when none has it."""

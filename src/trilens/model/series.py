@@ -15,6 +15,13 @@ Floats: TypeAlias = NDArray[np.float64]
 Times: TypeAlias = NDArray[np.int64]
 """Milliseconds since the epoch, as Prometheus counts them."""
 
+Handles: TypeAlias = NDArray[np.int64]
+"""Series as a sink names them to collectors. A handle is never used again for another series."""
+
+MAX_AHEAD_MS: Final = 600_000
+"""How far ahead of our clock a sample may be, as in Prometheus: clocks differ a little, and one sample from
+the far future would make every honest one look too old."""
+
 STALE_BITS: Final = 0x7FF0000000000002  # Prometheus's "this series has ended" marker, a NaN by its bits
 STALE_NAN: Final[float] = float(np.array([STALE_BITS], dtype=np.uint64).view(np.float64)[0])
 

@@ -1,15 +1,16 @@
-"""Each series' first and newest sample, on disk, so that a start need not search the samples for them."""
+"""Each series' first and newest sample, on disk, so that neither a start nor a query need search for them."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from trilens.store import sql
-from trilens.store.rows import last_samples
+from trilens.store.admission import NEVER
+from trilens.store.progress import load_progress, save_progress
+from trilens.store.rows import group_starts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 _JOB: Final = "activity"
 _BEGINNING: Final = -(1 << 62)
-_UNKNOWN: Final = (
-    1 << 63
-) - 1  # later than any sample, so that the smaller of two first times is the known one
+_IDS_AT_ONCE: Final = 20_000
 
 
 class Activity(NamedTuple):
@@ -30,44 +29,82 @@ class Activity(NamedTuple):
     last_t: Times
     last_v: Floats
 
+    def take(self, which: NDArray[np.bool_]) -> Activity:
+        return Activity(self.ids[which], self.first_t[which], self.last_t[which], self.last_v[which])
+
 
 def save_activity(engine: Engine, seen: Activity) -> None:
+    """A row replaces those of its series with an earlier last_t, so its first_t has to count them in."""
     rows = {"series": seen.ids, "first_t": seen.first_t, "last_t": seen.last_t, "last_v": seen.last_v}
     engine.insert_arrow("activity", pa.table(rows))
 
 
-def save_progress(engine: Engine, until_ms: int) -> None:
+def save_activity_until(engine: Engine, until_ms: int) -> None:
     """Every sample up to `until_ms` that came, or still may come, is known to what was saved."""
-    progress = {"job": [_JOB], "until_ms": [until_ms], "version": [time.time_ns()]}
-    engine.insert_arrow("progress", pa.table(progress))
+    save_progress(engine, _JOB, until_ms)
 
 
-def load_activity(engine: Engine) -> Activity:
-    """What was saved, brought up to date with the samples written since."""
-    saved = engine.query_arrow(
-        "SELECT series, min(first_t) AS first, max(last_t) AS newest, argMax(last_v, last_t) AS value "
-        "FROM activity GROUP BY series ORDER BY series"
+def saved_activity(engine: Engine, after_ms: int) -> Activity:
+    """What was saved of the series with a sample after `after_ms`."""
+    return _saved(engine, f"last_t > {int(after_ms)}")
+
+
+def unsaved_activity(engine: Engine) -> Activity:
+    """The samples since activity was last saved, of which nothing may be saved yet."""
+    since = load_progress(engine, _JOB)
+    return _read(
+        engine,
+        "SELECT series, min(t) AS first, max(t) AS newest, argMax(v, t) AS value "
+        f"FROM samples WHERE t > {_BEGINNING if since is None else since} GROUP BY series",
     )
-    names = ("series", "first", "newest", "value")
-    ids, first, newest, value = (saved[name].to_numpy(zero_copy_only=False) for name in names)
-    since = last_samples(engine, _saved_until(engine))
-    at = np.searchsorted(ids, since.ids)
-    known = at < len(ids)
-    known[known] = ids[at[known]] == since.ids[known]
-    first, newest, value = first.copy(), newest.copy(), value.copy()
-    newest[at[known]], value[at[known]] = since.t[known], since.v[known]
-    new = ~known
+
+
+def newest_saved(engine: Engine) -> int:
+    """The time of the newest sample that activity knows of; NEVER where it knows of none."""
+    found = engine.query_arrow("SELECT max(last_t) AS newest, count() AS n FROM activity")
+    return int(found["newest"][0].as_py()) if found["n"][0].as_py() else NEVER
+
+
+def with_saved_past(engine: Engine, seen: Activity) -> Activity:
+    """The same series, with what was saved of them before."""
+    for at in range(0, len(seen.ids), _IDS_AT_ONCE):
+        some = sql.id_list(seen.ids[at : at + _IDS_AT_ONCE])
+        seen = joined(seen, _saved(engine, f"series IN {some}"))
+    return seen
+
+
+def joined(one: Activity, other: Activity) -> Activity:
+    """Both together in order of id; of a series in both the earlier first and the later last."""
+    ids, first_t, last_t, last_v = (np.concatenate(columns) for columns in zip(one, other, strict=True))
+    order = np.lexsort((last_t, ids))
+    ids, first_t = ids[order], first_t[order]
+    starts = group_starts(ids)
+    if len(starts) == 0:
+        return one
+    newest = np.append(starts[1:], len(ids)) - 1
     return Activity(
-        np.concatenate([ids, since.ids[new]]),
-        np.concatenate([first, np.full(int(new.sum()), _UNKNOWN)]),
-        np.concatenate([newest, since.t[new]]),
-        np.concatenate([value, since.v[new]]),
+        ids[newest], np.minimum.reduceat(first_t, starts), last_t[order][newest], last_v[order][newest]
     )
 
 
-def _saved_until(engine: Engine) -> int:
-    found = engine.query_arrow(
-        "SELECT argMax(until_ms, version) AS until_ms, count() AS n FROM progress "
-        f"WHERE job = {sql.text(_JOB)}"
+def brought_up_to_date(saved: Activity, since: Activity) -> Activity:
+    """What was saved, corrected by the samples on disk: activity may have been saved of samples that a crash
+    then kept from being written, and these will be sent again."""
+    now = joined(saved, since)
+    last_t, last_v = now.last_t.copy(), now.last_v.copy()
+    at = np.searchsorted(now.ids, since.ids)
+    last_t[at], last_v[at] = since.last_t, since.last_v
+    return now._replace(last_t=last_t, last_v=last_v)
+
+
+def _saved(engine: Engine, condition: str) -> Activity:
+    return _read(
+        engine,
+        "SELECT series, min(first_t) AS first, max(last_t) AS newest, argMax(last_v, last_t) AS value "
+        f"FROM activity WHERE {condition} GROUP BY series",
     )
-    return int(found["until_ms"][0].as_py()) if found["n"][0].as_py() else _BEGINNING
+
+
+def _read(engine: Engine, statement: str) -> Activity:
+    found = engine.query_arrow(statement)
+    return Activity(*(found[name].to_numpy() for name in ("series", "first", "newest", "value")))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from trilens.model.series import AppendOutcome, Floats, Times
+from trilens.store.arrays import grown
+from trilens.store.rows import group_starts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from trilens.model.labels import Codes
 
 NEVER = np.iinfo(np.int64).min
+_LATER = np.iinfo(np.int64).max
 IN_ORDER_REACH_MS = 3_600_000  # Prometheus: half of its two-hour head
 
 
@@ -39,24 +42,37 @@ class Admission:
     def __init__(self, out_of_order_ms: int = 0) -> None:
         self._out_of_order_ms = out_of_order_ms
         self.newest_t: Times = np.full(1024, NEVER, dtype=np.int64)
-        self.oldest_t: Times = np.full(1024, np.iinfo(np.int64).max, dtype=np.int64)
+        self.oldest_t: Times = np.full(1024, _LATER, dtype=np.int64)
         self._newest_bits = np.zeros(1024, dtype=np.uint64)
         self.max_t: int = NEVER
 
     def reserve(self, series: int) -> None:
         if series > len(self.newest_t):
             size = max(series, 2 * len(self.newest_t))
-            pad = size - len(self.newest_t)
-            self.newest_t = np.concatenate([self.newest_t, np.full(pad, NEVER, np.int64)])
-            self.oldest_t = np.concatenate([self.oldest_t, np.full(pad, np.iinfo(np.int64).max, np.int64)])
-            self._newest_bits = np.concatenate([self._newest_bits, np.zeros(pad, np.uint64)])
+            self.newest_t = grown(self.newest_t, size, NEVER)
+            self.oldest_t = grown(self.oldest_t, size, _LATER)
+            self._newest_bits = grown(self._newest_bits, size)
+
+    def enter(self, refs: Codes | int) -> None:
+        """Other series take these references, and nothing is known of them yet."""
+        self.newest_t[refs] = NEVER
+        self.oldest_t[refs] = _LATER
 
     def restore(self, refs: Codes, oldest: Times, newest: Times, value: Floats) -> None:
-        """Take what the disk knows at start."""
+        """Take what the disk knows of series that have just entered."""
         if len(refs):
             self.oldest_t[refs] = oldest
             self.newest_t[refs] = newest
             self._newest_bits[refs] = value.view(np.uint64)
+            self.max_t = max(self.max_t, int(newest.max()))
+
+    def note_on_disk(self, refs: Codes, oldest: Times, newest: Times) -> None:
+        """The disk has, or is about to have, samples of these times, which were not seen here."""
+        self.oldest_t[refs] = np.minimum(self.oldest_t[refs], oldest)
+        later = newest > self.newest_t[refs]
+        if later.any():
+            self.newest_t[refs[later]] = newest[later]
+            self._newest_bits[refs[later]] = np.float64(np.nan).view(np.uint64)  # not known
             self.max_t = max(self.max_t, int(newest.max()))
 
     def heal(self, limit_ms: int) -> None:
@@ -67,9 +83,14 @@ class Admission:
         return self.newest_t[refs], self._newest_bits[refs].view(np.float64)
 
     @property
+    def reach_ms(self) -> int:
+        """How far behind the newest sample of all one may be and still be taken."""
+        return max(IN_ORDER_REACH_MS, self._out_of_order_ms)
+
+    @property
     def settled_ms(self) -> int:
         """Nothing at or before this time is taken any more."""
-        return self.max_t - max(IN_ORDER_REACH_MS, self._out_of_order_ms) - 1
+        return self.max_t - self.reach_ms - 1
 
     def admit(self, refs: Codes, t: Times, v: Floats) -> Admitted:
         return self._admit_scrape(refs, t, v) or self._admit_any(refs, t, v)
@@ -95,7 +116,7 @@ class Admission:
         if len(refs) > 1 and not bool((refs[1:] > refs[:-1]).all()):
             order = np.lexsort((np.arange(len(refs)), refs))
             refs, t, v = refs[order], t[order], v[order]
-        starts = _group_starts(refs)
+        starts = group_starts(refs)
         if len(starts) == len(refs) or self._ascending(refs, t, starts):
             return self._admit_ascending(refs, t, v)
         return self._admit_one_by_one(refs, t, v)
@@ -140,7 +161,7 @@ class Admission:
 
     def _admit_one_by_one(self, refs: Codes, t: Times, v: Floats) -> Admitted:
         """A batch that repeats itself or goes back in time: the k-th sample of every series in round k."""
-        starts = _group_starts(refs)
+        starts = group_starts(refs)
         counts = np.diff(np.append(starts, len(refs)))
         rank = np.arange(len(refs)) - np.repeat(starts, counts)
         rounds = [self._admit_ascending(refs[r], t[r], v[r]) for r in _by_rank(rank)]
@@ -172,13 +193,6 @@ class Admission:
             self.oldest_t[refs[unseen][::-1]] = t[unseen][::-1]
 
 
-def _group_starts(refs: Codes) -> NDArray[np.intp]:
-    """Where each series' samples begin, in references that are sorted."""
-    changed = np.ones(len(refs), dtype=bool)
-    changed[1:] = refs[1:] != refs[:-1]
-    return np.flatnonzero(changed)
-
-
 def _by_rank(rank: NDArray[np.int64]) -> list[NDArray[np.intp]]:
     order = np.argsort(rank, kind="stable")
     return np.split(order, np.cumsum(np.bincount(rank))[:-1])
@@ -188,6 +202,6 @@ def _grouped(refs: Codes, t: Times, v: Floats, late: NDArray[np.bool_], outcome:
     if len(refs) == 0:
         none = np.zeros(0, np.int64)
         return Admitted(refs, none, t, v, late, outcome)
-    starts = _group_starts(refs)
+    starts = group_starts(refs)
     counts = np.diff(np.append(starts, len(refs)))
     return Admitted(refs[starts], counts, t, v, np.logical_or.reduceat(late, starts), outcome)

@@ -253,6 +253,7 @@ def _server_settings(options: EngineOptions) -> dict[str, str | int]:
         "uncompressed_cache_size": 0,
         "background_pool_size": options.merge_threads,
         "background_merges_mutations_concurrency_ratio": 1,
+        "memory_worker_period_ms": 1000,  # it would look twenty times a second how much memory is used
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -69,14 +69,28 @@ def merged(batches: Sequence[SampleBatch]) -> SampleBatch:
 
 
 def samples_table(batch: SampleBatch) -> pa.Table:
+    """Rows by metric and series, as the table is ordered: the engine then has little or nothing to sort.
+
+    Two sorts here take a quarter of the time that the engine's one over all key columns takes.
+    """
+    order = np.argsort(batch.series)
+    order = order[np.argsort(_ranks(batch.metrics)[batch.metric_codes[order]], kind="stable")]
     return pa.table(
         {
-            "metric": pa.DictionaryArray.from_arrays(batch.metric_codes, _texts(batch.metrics)),
-            "series": batch.series,
-            "t": batch.t,
-            "v": batch.v,
+            "metric": pa.DictionaryArray.from_arrays(batch.metric_codes[order], _texts(batch.metrics)),
+            "series": batch.series[order],
+            "t": batch.t[order],
+            "v": batch.v[order],
         }
     )
+
+
+def _ranks(names: Sequence[str]) -> NDArray[np.signedinteger[Any]]:
+    """Each name's place in the engine's order, which is that of its bytes."""
+    ranks = np.empty(len(names), dtype=np.int32)
+    ranks[sorted(range(len(names)), key=lambda i: names[i].encode())] = np.arange(len(names))
+    # Numbers of 16 bits are sorted in a time that is linear in their count.
+    return ranks.astype(np.int16) if len(names) <= np.iinfo(np.int16).max else ranks
 
 
 def series_table(rows: Sequence[SeriesRow]) -> pa.Table:

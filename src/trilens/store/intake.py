@@ -2,76 +2,68 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trilens.model.errors import IntakeError
+from trilens.model.series import MAX_AHEAD_MS
+from trilens.store.activity import Activity
 from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Future
 
-    from trilens.model.labels import Codes, Labels
-    from trilens.model.series import AppendOutcome, Floats, Times
+    from trilens.model.labels import Codes
+    from trilens.model.series import AppendOutcome, Floats, Handles, Times
     from trilens.store.admission import Admission, Admitted
     from trilens.store.index import SeriesIndex
+    from trilens.store.residents import Residents
+    from trilens.store.strips import Strips
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
 
 
-MAX_AHEAD_MS: Final = 600_000  # as Prometheus allows a target's clock to be ahead
+class Backfilled(NamedTuple):
+    """How the rows of backfilled series name their metrics, and what is then known of the series."""
+
+    metrics: list[str]
+    metric_codes: Codes
+    seen: Activity
 
 
 class Intake:
     """Thread-safe. One lock orders admission, window and writer, so that all agree on what came first."""
 
     def __init__(
-        self, index: SeriesIndex, window: RecentWindow, writer: Writer, admission: Admission
+        self,
+        index: SeriesIndex,
+        residents: Residents,
+        window: RecentWindow,
+        writer: Writer,
+        admission: Admission,
+        strips: Strips,
     ) -> None:
         self._index = index
+        self._residents = residents
         self._window = window
         self._writer = writer
         self._admission = admission
-        self._saved = np.zeros(1024, dtype=bool)  # whether the writer has a series' labels
+        self._strips = strips
         self._described: dict[str, MetricRow] = {}
-        self._lock = threading.Lock()
-        self.reserve(len(index))
 
-    def series(self, labels: Labels) -> int:
-        with self._lock:
-            # Room first: a reader may see the reference as soon as the index has it.
-            self.reserve(len(self._index) + 1)
-            try:
-                return self._index.add(labels)[0]
-            except UnicodeEncodeError as e:
-                raise IntakeError(f"a label is not valid UTF-8: {e.object!r}") from e
-
-    def reserve(self, series: int) -> None:
-        self._admission.reserve(series)
-        self._window.reserve(series)
-        if series > len(self._saved):
-            grown = np.zeros(max(series, 2 * len(self._saved)), dtype=bool)
-            grown[: len(self._saved)] = self._saved
-            self._saved = grown
-
-    def known(self, refs: Codes) -> None:
-        """These series are on disk already."""
-        self._saved[refs] = True
-
-    def append(self, refs: Codes, t_ms: Times, values: Floats) -> AppendOutcome:
+    def append(self, handles: Handles, t_ms: Times, values: Floats) -> AppendOutcome:
         ahead = t_ms > _now_ms() + MAX_AHEAD_MS
         if ahead.any():
-            refs, t_ms, values = refs[~ahead], t_ms[~ahead], values[~ahead]
-        with self._lock:
+            handles, t_ms, values = handles[~ahead], t_ms[~ahead], values[~ahead]
+        with self._residents.lock:
+            refs = self._residents.refs(handles)
             self._writer.check(len(refs))  # before anything is taken; nothing may refuse after it
             taken = self._admission.admit(refs, t_ms, values)
             if len(taken.t):
                 self._writer.enqueue(self._batch(taken), self._unsaved(taken))
-                self._saved[taken.refs] = True
+                self._residents.note_labels_saved(taken.refs)
                 self._remember(taken)
         return taken.outcome._replace(too_far_ahead=int(ahead.sum()))
 
@@ -90,18 +82,23 @@ class Intake:
     def restore_descriptions(self, rows: Iterable[MetricRow]) -> None:
         self._described.update((row.metric, row) for row in rows)
 
-    def note_history(self, refs: Codes, oldest: Times, newest: Times) -> None:
-        """History is being written up to these times: below them the window no longer knows it all."""
-        with self._lock:
-            held, value = self._admission.newest(refs)
+    def note_backfill(self, handles: Handles, oldest: Times, newest: Times) -> Backfilled:
+        """Samples of these times are about to be written: there the window no longer knows it all."""
+        with self._residents.lock:
+            refs = self._residents.refs(handles)
             self._window.cut(refs, newest)
-            later = newest > held
-            self._admission.restore(
-                refs,
-                np.minimum(self._admission.oldest_t[refs], oldest),
-                np.maximum(held, newest),
-                np.where(later, np.nan, value),
-            )
+            self._strips.forget()
+            self._admission.note_on_disk(refs, oldest, newest)
+            metrics, codes = self._index.metric_codes(refs)
+            last_t, last_v = self._admission.newest(refs)
+            ids = self._index.ids[refs]
+            return Backfilled(metrics, codes, Activity(ids, self._admission.oldest_t[refs], last_t, last_v))
+
+    def note_labels_saved(self, handles: Handles) -> None:
+        """The labels of these series are on disk."""
+        held = handles[self._residents.held(handles)]
+        with self._residents.lock:
+            self._residents.note_labels_saved(self._residents.refs(held))
 
     def _batch(self, taken: Admitted) -> SampleBatch:
         metrics, codes = self._index.metric_codes(taken.refs)
@@ -111,7 +108,7 @@ class Intake:
         return SampleBatch(ids, metrics, codes, taken.t, taken.v)
 
     def _unsaved(self, taken: Admitted) -> list[SeriesRow]:
-        new = np.flatnonzero(~self._saved[taken.refs])
+        new = self._residents.unsaved_labels(taken.refs)
         if not len(new):
             return []
         first = np.cumsum(taken.counts) - taken.counts
@@ -129,6 +126,7 @@ class Intake:
             return
         late = taken.refs[taken.late]
         self._window.cut(late, self._admission.newest_t[late])
+        self._strips.forget()
         keep = np.repeat(~taken.late, taken.counts)
         self._window.append(taken.refs[~taken.late], taken.counts[~taken.late], taken.t[keep], taken.v[keep])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from trilens.store import sql
@@ -39,13 +39,15 @@ class RunningQuery:
 class Killer:
     """A thread that kills what it is asked to, again and again until the query has ended.
 
-    Once is not enough: a query that was sent a moment ago may not be in the engine's list yet.
+    Once is not enough: a query that was sent a moment ago may not be in the engine's list yet. All that are
+    to die are killed together, so that one that does not die keeps no other alive.
     """
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self.requests: queue.SimpleQueue[RunningQuery | None] = queue.SimpleQueue()
         self._running: set[RunningQuery] = set()
+        self._failing = False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="store-kill", daemon=True)
         self._thread.start()
@@ -67,7 +69,7 @@ class Killer:
                 self._running.discard(running)
 
     def close(self) -> None:
-        """Kill all that runs, and stop."""
+        """Kill all that runs, and stop when it has ended."""
         with self._lock:
             running = list(self._running)
         for query in running:
@@ -76,12 +78,25 @@ class Killer:
         self._thread.join()
 
     def _work(self) -> None:
-        while (query := self.requests.get()) is not None:
-            while not query.ended.is_set():
-                try:
-                    self._link.command(
-                        f"KILL QUERY WHERE Settings['log_comment'] = {sql.text(query.tag)} ASYNC"
-                    )
-                except LINK_ERRORS as e:
-                    log.warning("cannot cancel query %s: %s", query.tag, e)
-                query.ended.wait(_AGAIN_S)
+        doomed: set[RunningQuery] = set()
+        closing = False
+        while doomed or not closing:
+            with suppress(queue.Empty):
+                asked = self.requests.get(timeout=_AGAIN_S if doomed else None)
+                if asked is None:
+                    closing = True
+                else:
+                    doomed.add(asked)
+            doomed = {query for query in doomed if not query.ended.is_set()}
+            if doomed:
+                self._kill([query.tag for query in doomed])
+
+    def _kill(self, tags: list[str]) -> None:
+        try:
+            self._link.command(f"KILL QUERY WHERE Settings['log_comment'] IN {sql.text_list(tags)} ASYNC")
+        except LINK_ERRORS as e:
+            if not self._failing:  # said once, not twenty times a second
+                log.warning("cannot cancel queries, and will try again: %s", e)
+            self._failing = True
+        else:
+            self._failing = False

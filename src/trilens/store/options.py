@@ -19,7 +19,9 @@ class StoreOptions:
     retention_5m: timedelta = timedelta(days=90)
     retention_1h: timedelta = timedelta(days=400)
     out_of_order: timedelta = timedelta(0)
+    series_in_memory: timedelta = timedelta(hours=48)  # after a series' last sample
     recent_bytes: int = 640 * _MIB
+    strips_bytes: int = 64 * _MIB
     memory_bytes: int = 1024 * _MIB
 
     @property

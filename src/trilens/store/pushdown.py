@@ -65,10 +65,9 @@ _SETTINGS: Final = (
 #       160, 120 s, 5 min       234  172    274  179   252  239   257  217   259  195
 #         8, 120 s, 5 min        35   28     32   31    33   34    31   29    33   29
 #
-# So it pays where a step sums up several samples and, as a function of a range must first wait until all
-# that came is written, where there are more than a few series. Both limits lie between measured points.
+# So it pays where a step sums up several samples; the limit lies between measured points. Of few series the
+# samples themselves are kept in memory (strips.py), and are not asked for here.
 _MIN_STEP_MS: Final = 60_000
-_MIN_SERIES: Final = 32
 
 _TIMES: Final = range(10_413_792_000_000)  # the engine's DateTime64 ends with the year 2299
 
@@ -95,9 +94,6 @@ class Pushdown:
             and request.start_ms - request.range_ms in _TIMES
             and request.end_ms in _TIMES
         )
-
-    def pays(self, request: GridRequest, series: int) -> bool:
-        return request.function == "instant" or series >= _MIN_SERIES
 
     def read(
         self,

@@ -12,11 +12,12 @@ from trilens.model.labels import METRIC_NAME
 from trilens.model.series import Gridded, SampleBlock, Selected
 from trilens.store.expired import Expired
 from trilens.store.pushdown import Pushdown
-from trilens.store.rows import read_samples
+from trilens.store.rows import places_of, read_samples
+from trilens.store.strips import AHEAD_MS, worth_keeping
 from trilens.store.summaries import SummaryReader, can_summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     from trilens.store.admission import Admission
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon
-    from trilens.store.index import Selection, SeriesIndex
+    from trilens.store.index import SeriesIndex
+    from trilens.store.index_state import Selection
+    from trilens.store.recall import Recall
     from trilens.store.rows import SampleRows
+    from trilens.store.strips import Strips
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
 
@@ -42,22 +46,26 @@ class Reader:
         self,
         engine: Engine,
         index: SeriesIndex,
+        recall: Recall,
         window: RecentWindow,
         admission: Admission,
         writer: Writer,
+        strips: Strips,
         horizon: Horizon,
     ) -> None:
         self._engine = engine
         self._index = index
+        self._recall = recall
         self._window = window
         self._admission = admission
         self._writer = writer
+        self._strips = strips
         self._rollups = SummaryReader(engine, horizon)
         self._pushdown = Pushdown(engine)
         self._expired = Expired(engine, horizon)
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
-        chosen = self.series(request.matchers, request.start_ms, request.end_ms)
+        chosen = self.series(request.matchers, request.start_ms, request.end_ms, guard)
         guard.take_series(len(chosen))
         block = self._window.read(chosen.refs, request.start_ms, request.end_ms, guard.take_samples)
         if block is not None:
@@ -72,7 +80,7 @@ class Reader:
         if not (instant or can_summarise(request) or self._pushdown.takes(request)):
             return None
         begin = request.start_ms - request.range_ms
-        chosen = self.series(request.matchers, begin, request.end_ms)
+        chosen = self.series(request.matchers, begin, request.end_ms, guard)
         guard.take_series(len(chosen))
         if instant:
             found = self._from_window(request, chosen, guard)
@@ -103,17 +111,18 @@ class Reader:
             return None  # there are late samples that the rollups do not have
         metrics, every = self._metrics(chosen)
 
-        def recent(start_ms: int, end_ms: int) -> SampleBlock:
-            return self._joined(chosen, start_ms, end_ms, guard)[0]
+        def recent(start_ms: int, end_ms: int) -> tuple[SampleBlock, tuple[str, ...]]:
+            return self._joined(chosen, start_ms, end_ms, guard)
 
         ids = self._index.ids[chosen.refs]
         return self._rollups.read(request, chosen, ids, metrics, every, recent, guard)
 
     def _from_engine(self, request: GridRequest, chosen: Selection, guard: QueryGuard) -> Gridded | None:
         """Computed by the engine; of a plain selector only the steps for which the window is too short."""
-        if not (self._pushdown.takes(request) and self._pushdown.pays(request, len(chosen))):
+        begin = request.start_ms - request.range_ms
+        if not self._pushdown.takes(request) or worth_keeping(len(chosen), begin, request.end_ms):
             return None
-        if request.start_ms - request.range_ms < self._expired.raw_since_ms:
+        if begin < self._expired.raw_since_ms:
             return None  # part of it is only in the rollups
         older, newer = request, None
         if request.function == "instant":
@@ -144,9 +153,9 @@ class Reader:
         border = request.start_ms + max(1, below) * request.step_ms
         return replace(request, end_ms=border - request.step_ms), replace(request, start_ms=border)
 
-    def series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int) -> Selection:
+    def series(self, matchers: Sequence[Matcher], start_ms: int, end_ms: int, guard: QueryGuard) -> Selection:
         """The series that match and may have samples in the range."""
-        chosen = self._index.select(matchers)
+        chosen = self._recall.select(matchers, start_ms, end_ms, guard)
         active = self.active(chosen.refs, start_ms, end_ms)
         return chosen if active.all() else chosen.take(active)
 
@@ -183,8 +192,9 @@ class Reader:
         Asking the engine for every series of a metric is cheaper than listing most of them.
         """
         names = np.unique(chosen.labels.column(METRIC_NAME)).tolist()
-        metrics = self._index.symbols.texts(names)
-        return metrics, 2 * len(chosen) > self._index.series_of(metrics)
+        metrics = chosen.labels.symbols.texts(names)
+        every = chosen.siblings_known and 2 * len(chosen) > chosen.state.series_of(metrics)
+        return metrics, every
 
     def _settle(self, border_ms: int, guard: QueryGuard) -> tuple[str, ...]:
         """Have everything up to `border_ms` that was taken on disk, where the engine can see it."""
@@ -209,25 +219,65 @@ class Reader:
         metrics, every = self._metrics(chosen)
         wanted = None if every else ids
         border = min(max(start_ms, self._expired.raw_since_ms), end_ms)
-        rows = read_samples(self._engine, metrics, wanted, border, end_ms, guard)
-        kept = as_block(rows, ids, guard)
+
+        def raw(until_ms: int) -> SampleBlock:
+            rows = read_samples(self._engine, metrics, wanted, border, until_ms, guard)
+            return as_block(rows, ids, guard)
+
+        if worth_keeping(len(ids), border, end_ms):
+            kept = self._kept(chosen, border, end_ms, raw, guard)
+        else:
+            kept = raw(end_ms)
         if border == start_ms:
             return kept, ()
         older = as_block(self._expired.read(metrics, wanted, start_ms, border, guard), ids, guard)
         return joined(older, kept), (self._expired.warning(),) if len(older.t) else ()
 
+    def _kept(
+        self,
+        chosen: Selection,
+        start_ms: int,
+        end_ms: int,
+        raw: Callable[[int], SampleBlock],
+        guard: QueryGuard,
+    ) -> SampleBlock:
+        """Raw samples up to `end_ms` from the strips; read and put there where they are not yet."""
+        ids = self._index.ids[chosen.refs]
+        held = self._strips.get(ids, start_ms, end_ms)
+        if held is not None:
+            guard.take_samples(len(held.t))
+            return held
+        generation = self._strips.generation
+        until = min(self._unchanging_until(chosen.refs), end_ms + AHEAD_MS)
+        if until < end_ms:
+            return raw(end_ms)
+        block = raw(until)
+        self._strips.put(generation, ids, block, start_ms, until)
+        return up_to(block, end_ms)
+
+    def _unchanging_until(self, refs: Codes) -> int:
+        """No fresh sample of these series may still come at or before this time, and all are on disk."""
+        closed = np.maximum(self._admission.newest_t[refs], self._admission.settled_ms)
+        return min(int(closed.min()), self._writer.oldest_pending_ms() - 1)
+
 
 def as_block(rows: SampleRows, ids: NDArray[np.uint64], guard: QueryGuard) -> SampleBlock:
     """The rows of these series, which are in order of id as the rows are."""
-    begin = np.searchsorted(rows.ids, ids, side="left")
-    end = np.searchsorted(rows.ids, ids, side="right")
-    counts = end - begin
+    at, counts = places_of(rows, ids)
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    guard.take_samples(int(offsets[-1]))
-    if offsets[-1] == len(rows.t):
+    guard.take_samples(len(at))
+    if len(at) == len(rows.t):
         return SampleBlock(rows.t, rows.v, offsets)
-    kept = np.repeat(begin - offsets[:-1], counts) + np.arange(offsets[-1])
-    return SampleBlock(rows.t[kept], rows.v[kept], offsets)
+    return SampleBlock(rows.t[at], rows.v[at], offsets)
+
+
+def up_to(block: SampleBlock, end_ms: int) -> SampleBlock:
+    """The samples with t <= end_ms."""
+    keep = block.t <= end_ms
+    if keep.all():
+        return block
+    before = np.concatenate(([0], np.cumsum(keep)))
+    return SampleBlock(block.t[keep], block.v[keep], before[block.offsets])
 
 
 def joined(older: SampleBlock, newer: SampleBlock) -> SampleBlock:

@@ -27,6 +27,10 @@ class Retention:
         if min(self.raw, self.five_minutes, self.one_hour).total_seconds() < 1:
             raise ConfigError("a retention must be at least a second")
 
+    @property
+    def longest(self) -> timedelta:
+        return max(self.raw, self.five_minutes, self.one_hour)
+
 
 def apply_retention(engine: Engine, retention: Retention) -> tuple[str, ...]:
     """Set the TTLs that differ from what is wanted; returns the tables that were changed.

@@ -18,6 +18,7 @@ from trilens.model.series import Floats, Times, stale_mask
 from trilens.store import sql
 from trilens.store.horizon import NOTHING_ROLLED, Horizon
 from trilens.store.inserts import mark_clean
+from trilens.store.progress import load_progress, save_progress
 from trilens.store.rows import SampleRows, group_starts, once_each, row_limit, where
 from trilens.store.schema import HOUR_MS
 
@@ -55,13 +56,6 @@ class Rollups(NamedTuple):
     resets: NDArray[np.uint32]
     reset_sum: Floats
     ended: NDArray[np.uint8]
-
-
-class Coverage(NamedTuple):
-    """Which windows can be trusted: those that end at or before `until_ms` and not in a dirty hour."""
-
-    until_ms: int
-    dirty_hours: Times  # by their ends; the rollups of these miss samples that are on disk
 
 
 def roll(ids: NDArray[np.uint64], t: Times, v: Floats, width_ms: int) -> Rollups:
@@ -150,11 +144,8 @@ class RollupJob:
     @staticmethod
     def restore(engine: Engine) -> Horizon:
         """The horizon as the last run left it."""
-        found = engine.query_arrow(
-            f"SELECT max(until_ms) AS until_ms, count() AS n FROM progress WHERE job = {sql.text(_JOB)}"
-        )
-        until_ms = found["until_ms"][0].as_py() if found["n"][0].as_py() else NOTHING_ROLLED
-        return Horizon(until_ms, dirty_hours(engine)[0].tolist())
+        until_ms = load_progress(engine, _JOB)
+        return Horizon(NOTHING_ROLLED if until_ms is None else until_ms, dirty_hours(engine)[0].tolist())
 
     def run(self, now_ms: int, raw_since_ms: int, stop: threading.Event | None = None) -> int:
         """Roll every closed hour not yet rolled, then every dirty one; returns how many.
@@ -168,7 +159,7 @@ class RollupJob:
                 return rolled
             self._horizon.advance(end_t)
             self._roll_hour(end_t)
-            self._save_progress(end_t)
+            save_progress(self._engine, _JOB, end_t)
             self._horizon.rolled(end_t)
             rolled += 1
         with self._horizon.held():  # whatever is marked as of here has all its samples on disk
@@ -186,9 +177,6 @@ class RollupJob:
             with self._horizon.held():
                 self._horizon.set_dirty(dirty_hours(self._engine)[0].tolist())
         return rolled
-
-    def coverage(self) -> Coverage:
-        return Coverage(self._horizon.until_ms, dirty_hours(self._engine)[0])
 
     def _new_hours(self, closed: int, raw_since_ms: int) -> Iterator[int]:
         begin = self._horizon.until_ms
@@ -244,10 +232,6 @@ class RollupJob:
             columns |= {name: getattr(rollups, name) for name in Rollups._fields[1:]}
             columns |= {"version": np.full(len(rollups.ids), version, dtype=np.int64)}
             self._engine.insert_arrow(table, pa.table(columns))
-
-    def _save_progress(self, until_ms: int) -> None:
-        row = {"job": [_JOB], "until_ms": [until_ms], "version": [time.time_ns()]}
-        self._engine.insert_arrow("progress", pa.table(row))
 
 
 def dirty_hours(engine: Engine) -> tuple[Times, NDArray[np.int64]]:

@@ -10,12 +10,10 @@ from trilens.model.series import stale_mask
 from trilens.store import sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from trilens.model.labels import Codes
     from trilens.model.query import QueryGuard
     from trilens.model.series import Floats, Times
     from trilens.store.engine import Engine
@@ -27,21 +25,6 @@ class SampleRows(NamedTuple):
     ids: NDArray[np.uint64]
     t: Times
     v: Floats
-
-
-class SeriesBlock(NamedTuple):
-    """Stored series that have one metric and one set of label names.
-
-    `texts[values[i, j]]` is series i's value of label `names[j]`.
-    """
-
-    ids: NDArray[np.uint64]
-    metric: str
-    names: tuple[str, ...]
-    texts: list[str]
-    values: Codes
-    first_seen: Times
-    last_seen: Times
 
 
 def read_samples(
@@ -67,28 +50,6 @@ def read_samples(
         settings=row_limit(guard),
     )
     return once_each(SampleRows(*(table[name].to_numpy() for name in ("series", "t", "v"))))
-
-
-def last_samples(engine: Engine, since_ms: int) -> SampleRows:
-    """Each series' newest sample after `since_ms`."""
-    table = engine.query_arrow(
-        "SELECT series, max(t) AS newest_t, argMax(v, t) AS newest_v FROM samples "
-        f"WHERE t > {int(since_ms)} GROUP BY series ORDER BY series"
-    )
-    return SampleRows(*(table[name].to_numpy() for name in ("series", "newest_t", "newest_v")))
-
-
-def load_series(engine: Engine) -> Iterator[SeriesBlock]:
-    """Every stored series, grouped as the index keeps them."""
-    table = engine.query_arrow(
-        "SELECT metric, mapKeys(labels) AS names, groupArray(series) AS ids, "
-        "arrayFlatten(groupArray(mapValues(labels))) AS label_values, "
-        "groupArray(first_seen) AS first, groupArray(last_seen) AS last "
-        "FROM series FINAL GROUP BY metric, names ORDER BY metric, names"
-    )
-    for batch in table.to_batches():
-        for i in range(batch.num_rows):
-            yield _series_block({name: batch.column(name)[i] for name in batch.schema.names})
 
 
 def load_metadata(engine: Engine) -> list[tuple[str, str, str, str]]:
@@ -126,6 +87,14 @@ def group_starts(*keys: NDArray[np.generic]) -> NDArray[np.intp]:
     return np.flatnonzero(changed)
 
 
+def places_of(rows: SampleRows, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the rows of these series are, series by series, and how many each has."""
+    begin = np.searchsorted(rows.ids, ids, side="left")
+    counts = np.searchsorted(rows.ids, ids, side="right") - begin
+    ends = np.cumsum(counts)
+    return np.repeat(begin - (ends - counts), counts) + np.arange(counts.sum()), counts
+
+
 def once_each(rows: SampleRows) -> SampleRows:
     """Of several values at one time the largest stays, any number before NaN and NaN before a marker.
 
@@ -142,18 +111,3 @@ def once_each(rows: SampleRows) -> SampleRows:
     order = np.lexsort((v.view(np.int64), np.where(nan, 0.0, v), rank, group))
     last = order[np.append(starts[1:], len(ids)) - 1]
     return SampleRows(ids[last], t[last], v[last])
-
-
-def _series_block(row: dict[str, pa.Scalar]) -> SeriesBlock:
-    names = tuple(row["names"].as_py())
-    ids = row["ids"].values.to_numpy()
-    coded = row["label_values"].values.dictionary_encode()
-    return SeriesBlock(
-        ids,
-        row["metric"].as_py(),
-        names,
-        coded.dictionary.to_pylist(),
-        coded.indices.to_numpy().reshape(len(ids), len(names)),
-        row["first"].values.to_numpy(),
-        row["last"].values.to_numpy(),
-    )

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from trilens.model.series import MAX_AHEAD_MS
 from trilens.store.admission import Admission
+from trilens.store.archive import Archive
+from trilens.store.backfill import Backfill
 from trilens.store.catalog import Catalog
 from trilens.store.engine import Engine, EngineOptions
-from trilens.store.history import History
 from trilens.store.index import SeriesIndex
 from trilens.store.inserts import MetricRow
-from trilens.store.intake import MAX_AHEAD_MS, Intake
+from trilens.store.intake import Intake
 from trilens.store.migrations import migrate
 from trilens.store.reader import Reader
+from trilens.store.recall import Recall
+from trilens.store.residents import Residents
 from trilens.store.retention import Retention, apply_retention
 from trilens.store.rollups import RollupJob
 from trilens.store.rows import load_metadata
+from trilens.store.strips import Strips
 from trilens.store.upkeep import Upkeep
 from trilens.store.warm import Warmer, restore
 from trilens.store.window import RecentWindow
@@ -28,6 +32,7 @@ from trilens.store.writer import Writer
 
 if TYPE_CHECKING:
     from trilens.model.labels import Symbols
+    from trilens.store.horizon import Horizon
     from trilens.store.options import StoreOptions
 
 log = logging.getLogger(__name__)
@@ -48,36 +53,46 @@ class StoreStats:
     pending_samples: int
     written_samples: int
     recent_bytes: int
+    engine_reads: int  # running in the engine now
 
 
 class Store:
     """Thread-safe. `Store.open`, use, `close`; what was appended before `close` is on disk after it."""
 
-    def __init__(self, options: StoreOptions, engine: Engine, *, upkeep: bool) -> None:
+    def __init__(
+        self, options: StoreOptions, engine: Engine, horizon: Horizon, writer: Writer, *, upkeep: bool
+    ) -> None:
         self._engine = engine
         self._index = SeriesIndex()
         self._window = RecentWindow(options.recent_bytes)
         self._admission = Admission(int(options.out_of_order.total_seconds() * 1000))
-        horizon = RollupJob.restore(engine)
-        self._writer = Writer(engine, horizon)
-        self._intake = Intake(self._index, self._window, self._writer, self._admission)
-        self._reader = Reader(engine, self._index, self._window, self._admission, self._writer, horizon)
-        self._catalog = Catalog(self._index, self._reader, self._intake)
-        restore(engine, self._index, self._intake, self._admission)
-        self._admission.heal(int(time.time() * 1000) + MAX_AHEAD_MS)
+        self._writer = writer
+        archive = Archive(engine)
+        keep_ms = int(options.series_in_memory.total_seconds() * 1000)
+        self._residents = Residents(self._index, self._window, self._admission, keep_ms)
+        strips = Strips(options.strips_bytes)
+        self._intake = Intake(
+            self._index, self._residents, self._window, self._writer, self._admission, strips
+        )
+        recall = Recall(self._index, self._residents, archive)
+        self._reader = Reader(
+            engine, self._index, recall, self._window, self._admission, self._writer, strips, horizon
+        )
+        self._catalog = Catalog(self._index, archive, self._reader, self._intake)
+        latest_ms = int(time.time() * 1000) + MAX_AHEAD_MS
+        restore(engine, self._index, self._residents, keep_ms, latest_ms)
+        self._admission.heal(latest_ms)
         self._intake.restore_descriptions(MetricRow(*row) for row in load_metadata(engine))
-        held = np.arange(len(self._index), dtype=np.int32)
-        self._window.cut(held, self._admission.newest_t[held])
-        warmer = Warmer(engine, self._index, self._window, held)
+        warmer = Warmer(engine, self._index, self._window)
         self._rollups = RollupJob(engine, horizon)
         self._upkeep = Upkeep(
-            engine, self._index, self._admission, self._rollups, options.retention, warmer.run
+            engine, self._residents, self._writer, self._rollups, _retention(options), warmer.run
         )
-        self._history = History(engine, horizon, self._index, self._intake, self._admission)
         if upkeep:
             self._upkeep.start()
 
-        self.series = self._intake.series
+        self.series = self._residents.series
+        self.held = self._residents.held
         self.append = self._intake.append
         self.durable = self._intake.durable
         self.describe = self._intake.describe
@@ -86,8 +101,9 @@ class Store:
         self.label_names = self._catalog.label_names
         self.label_values = self._catalog.label_values
         self.series_labels = self._catalog.series_labels
+        self.labels_in_memory = self._catalog.labels_in_memory
         self.metadata = self._catalog.metadata
-        self.backfill = self._history.backfill
+        self.backfill = Backfill(engine, horizon, self._residents, self._intake, strips).write
 
     @classmethod
     def open(cls, options: StoreOptions, *, upkeep: bool = True) -> Store:
@@ -99,19 +115,21 @@ class Store:
                 memory_bytes=options.memory_bytes, username=options.username, password=options.password
             ),
         )
-        try:
+        with ExitStack() as undo:  # what was opened is closed again, threads too, when a later step fails
+            undo.callback(engine.close)
             migrate(engine)
             if upkeep:
-                keep = Retention(options.retention, options.retention_5m, options.retention_1h)
-                apply_retention(engine, keep)
-            return cls(options, engine, upkeep=upkeep)
-        except BaseException:
-            engine.close()
-            raise
+                apply_retention(engine, _retention(options))
+            horizon = RollupJob.restore(engine)
+            writer = Writer(engine, horizon)
+            undo.callback(writer.close)
+            store = cls(options, engine, horizon, writer, upkeep=upkeep)
+            undo.pop_all()
+        return store
 
     @property
     def symbols(self) -> Symbols:
-        return self._index.symbols
+        return self._index.state.symbols
 
     def health(self) -> StoreHealth:
         writer = self._writer.health()
@@ -131,11 +149,16 @@ class Store:
             pending_samples=writer.pending_rows,
             written_samples=writer.written_rows,
             recent_bytes=self._window.memory()[0],
+            engine_reads=self._engine.queries_running,
         )
 
     def roll_up(self) -> int:
         """Make the rollups that are due now, without waiting for the background to do it."""
         return self._upkeep.roll_up()
+
+    def evict_series(self) -> int:
+        """Let series without recent samples leave memory, without waiting for the background to do it."""
+        return self._upkeep.evict_series()
 
     def close(self) -> None:
         self._upkeep.close()
@@ -144,3 +167,7 @@ class Store:
             self._upkeep.save_activity()
         finally:
             self._engine.close()
+
+
+def _retention(options: StoreOptions) -> Retention:
+    return Retention(options.retention, options.retention_5m, options.retention_1h)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trilens.model.series import GridRequest, SampleBlock
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon
-    from trilens.store.index import Selection
+    from trilens.store.index_state import Selection
 
 _STORED: Final = {"count": "samples"}  # where a column's name in the tables differs
 
@@ -56,7 +56,7 @@ class SummaryReader:
         ids: NDArray[np.uint64],
         metrics: list[str],
         every_series: bool,
-        recent: Callable[[int, int], SampleBlock],
+        recent: Callable[[int, int], tuple[SampleBlock, tuple[str, ...]]],
         guard: QueryGuard,
     ) -> Summaries | None:
         """`chosen` and `ids` in order of id. None where only samples will do: NaN and infinities among the
@@ -86,11 +86,12 @@ class SummaryReader:
         if rows["special"].any():
             return None
         self._put(columns, rows, ids, begin, width)
+        warnings: tuple[str, ...] = ()
         if border < request.end_ms:
-            newer = recent(border, request.end_ms)
+            newer, warnings = recent(border, request.end_ms)
             if not self._add_recent(columns, newer, begin, width):
                 return None
-        return Summaries(chosen.labels, width, begin + width, columns)
+        return Summaries(chosen.labels, width, begin + width, columns, warnings)
 
     def _put(
         self,

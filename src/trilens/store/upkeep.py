@@ -1,4 +1,4 @@
-"""What has to happen from time to time: rollups, saving activity, looking for damage."""
+"""What has to happen from time to time: rollups, letting series go, looking for damage."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trilens.model.errors import TrilensError
-from trilens.store.activity import Activity, save_activity, save_progress
-from trilens.store.admission import NEVER
+from trilens.store.activity import joined, save_activity, save_activity_until, with_saved_past
+from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
-    from trilens.store.admission import Admission
     from trilens.store.damage import Damage
     from trilens.store.engine import Engine
-    from trilens.store.index import SeriesIndex
+    from trilens.store.residents import Residents
+    from trilens.store.retention import Retention
     from trilens.store.rollups import RollupJob
+    from trilens.store.writer import Writer
 
 log = logging.getLogger(__name__)
 
 _TURN_S = 60.0
 _ACTIVITY_TURNS = 5
+_EXPIRY_TURNS = 24 * 60
 
 
 class Upkeep:
@@ -36,19 +35,19 @@ class Upkeep:
     def __init__(
         self,
         engine: Engine,
-        index: SeriesIndex,
-        admission: Admission,
+        residents: Residents,
+        writer: Writer,
         rollups: RollupJob,
-        retention: timedelta,
+        retention: Retention,
         at_start: Callable[[threading.Event], None],
     ) -> None:
         self._engine = engine
-        self._index = index
-        self._admission = admission
+        self._archive = Archive(engine)
+        self._residents = residents
+        self._writer = writer
         self._rollups = rollups
-        self._retention_ms = int(retention.total_seconds() * 1000)
+        self._retention = retention
         self._at_start = at_start
-        self._saved_t = np.zeros(0, dtype=np.int64)  # newest time of each series as last saved
         self._stop = threading.Event()
         self.damage: tuple[Damage, ...] = ()
         self.look_for_damage()
@@ -71,22 +70,37 @@ class Upkeep:
 
     def save_activity(self) -> None:
         """Call only when all that was taken is on disk, or at a moment when the rest will be."""
-        count = len(self._index)
-        settled = self._admission.settled_ms  # looked at first: what comes meanwhile lies above it
-        newest = self._admission.newest_t[:count].copy()
-        before = np.full(count, NEVER)
-        before[: len(self._saved_t)] = self._saved_t
-        changed = np.flatnonzero(newest > before).astype(np.int32)
-        if len(changed):
-            times, values = self._admission.newest(changed)
-            seen = Activity(self._index.ids[changed], self._admission.oldest_t[changed], times, values)
-            save_activity(self._engine, seen)
-            save_progress(self._engine, settled)
-        self._saved_t = newest
+        unsaved = self._residents.unsaved()
+        seen = unsaved.seen
+        if not len(seen.ids):
+            return
+        if unsaved.past_unknown.any():
+            past = with_saved_past(self._engine, seen.take(unsaved.past_unknown))
+            self._residents.note_past(unsaved, past)
+            seen = joined(seen, past)
+        save_activity(self._engine, seen)
+        save_activity_until(self._engine, unsaved.settled_ms)
+        self._residents.note_saved(unsaved)
+
+    def evict_series(self) -> int:
+        """Let series without recent samples leave memory; returns how many did."""
+        self.save_activity()  # what is not on disk stays
+        return self._residents.evict(self._writer.oldest_pending_ms)
+
+    def delete_expired_series(self) -> int:
+        """Delete from disk what is known of series of which no sample is left; returns how many rows."""
+        before = int(time.time() * 1000) - int(self._retention.longest.total_seconds() * 1000)
+        oldest = self._archive.oldest_sample()
+        if oldest is not None:  # tables drop whole parts, so they may have more than they must keep
+            before = min(before, oldest)
+        self.save_activity()
+        self._residents.write_labels_again(before)
+        return self._archive.delete_before(before)
 
     def roll_up(self) -> int:
         now_ms = int(time.time() * 1000)
-        return self._rollups.run(now_ms, now_ms - self._retention_ms, self._stop)
+        raw_ms = int(self._retention.raw.total_seconds() * 1000)
+        return self._rollups.run(now_ms, now_ms - raw_ms, self._stop)
 
     def _work(self) -> None:
         self._try(lambda: self._at_start(self._stop))
@@ -95,7 +109,9 @@ class Upkeep:
             turn += 1
             self._try(self.look_for_damage)
             if turn % _ACTIVITY_TURNS == 0:
-                self._try(self.save_activity)
+                self._try(self.evict_series)
+            if turn % _EXPIRY_TURNS == 1:
+                self._try(self.delete_expired_series)
             self._try(self.roll_up)
 
     def _try(self, work: Callable[[], object]) -> None:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilens.store.activity import load_activity
-from trilens.store.rows import load_series, read_samples
-from trilens.store.window import CHUNK, DEPTH
+from trilens.store.activity import brought_up_to_date, newest_saved, saved_activity, unsaved_activity
+from trilens.store.admission import NEVER
+from trilens.store.archive import Archive
+from trilens.store.chunks import CHUNK
+from trilens.store.rows import places_of, read_samples
+from trilens.store.window import DEPTH
 
 if TYPE_CHECKING:
     import threading
 
     from trilens.model.labels import Codes
-    from trilens.store.admission import Admission
     from trilens.store.engine import Engine
     from trilens.store.index import SeriesIndex
-    from trilens.store.intake import Intake
+    from trilens.store.residents import Residents
     from trilens.store.window import RecentWindow
 
 log = logging.getLogger(__name__)
@@ -28,36 +30,43 @@ _SLICE_ROWS = 2_000_000  # read and put into the window at once: about 50 MB
 _FILL = 0.94  # of the window's budget: the rest is for what comes in meanwhile
 
 
-def restore(engine: Engine, index: SeriesIndex, intake: Intake, admission: Admission) -> None:
-    """Every stored series, and each one's oldest and newest sample. Needed before anything is served."""
-    for block in load_series(engine):
-        texts = index.symbols.intern_all(block.texts)
-        intake.reserve(len(index) + len(block.ids))
-        refs = index.add_block(block.ids, block.metric, block.names, texts[block.values])
-        intake.known(refs)
-        admission.restore(refs, block.first_seen, block.last_seen, np.full(len(refs), np.nan))
-    seen = load_activity(engine)
-    refs = index.refs_of(seen.ids)
-    known = refs >= 0  # labels are written before samples, so only damage can make one unknown
-    refs = refs[known]
-    oldest = np.minimum(admission.oldest_t[refs], seen.first_t[known])
-    admission.restore(refs, oldest, seen.last_t[known], seen.last_v[known])
+def restore(engine: Engine, index: SeriesIndex, residents: Residents, keep_ms: int, latest_ms: int) -> None:
+    """The series of the last `keep_ms`, each with its oldest and newest sample. Needed before anything is
+    served. The newest sample of all is looked for up to `latest_ms`: later ones come from a wrong clock."""
+    since = unsaved_activity(engine)
+    newest = max(newest_saved(engine), int(since.last_t.max(initial=NEVER)))
+    if newest == NEVER:
+        return
+    horizon_ms = min(newest, latest_ms) - keep_ms
+    residents.start_from(horizon_ms)
+    archive = Archive(engine)
+    for block in archive.recent(horizon_ms):
+        residents.take(block, saved=False)
+    # What has samples that activity does not know of is taken however old it is, for activity to learn it.
+    for block in archive.with_ids(np.setdiff1d(since.ids, index.ids)):
+        residents.take(block, saved=False)
+    saved = saved_activity(engine, horizon_ms)
+    seen = brought_up_to_date(saved, since)
+    saved_t = np.full(len(seen.ids), NEVER)
+    saved_t[np.searchsorted(seen.ids, saved.ids)] = saved.last_t
+    residents.restore(seen, saved_t)
 
 
 class Warmer:
     """Fills the window with what the disk has of the last hours, newest first, while the store serves."""
 
-    def __init__(self, engine: Engine, index: SeriesIndex, window: RecentWindow, refs: Codes) -> None:
+    def __init__(self, engine: Engine, index: SeriesIndex, window: RecentWindow) -> None:
         self._engine = engine
         self._index = index
         self._window = window
-        self._refs = refs  # the series that were there at start
 
     def run(self, stop: threading.Event) -> None:
         began = time.monotonic()
-        if not len(self._refs):
+        state = self._index.state  # while it is held, the references in it mean these series
+        refs = self._index.references.living()
+        if not len(refs):
             return
-        newest = int(self._window.floors(self._refs).max())
+        newest = int(self._window.floors(refs).max())
         since, rows = self._affordable(newest)
         for metric, count in rows:
             pieces = max(1, -(-count // _SLICE_ROWS))
@@ -65,7 +74,7 @@ class Warmer:
             for start, end in zip(edges[-2::-1], edges[:0:-1], strict=True):
                 if stop.is_set():
                     return
-                self._fill(metric, start, end)
+                self._fill(state.refs_of_metric(metric), metric, start, end)
         log.info(
             "recent window filled",
             extra={
@@ -91,20 +100,14 @@ class Warmer:
         )
         return since, list(zip(rows["metric"].to_pylist(), rows["n"].to_pylist(), strict=True))
 
-    def _fill(self, metric: str, start_ms: int, end_ms: int) -> None:
-        """One metric's samples of (start, end], for the series whose floor lies in there."""
-        refs = self._index.refs_of_metric(metric)
+    def _fill(self, refs: Codes, metric: str, start_ms: int, end_ms: int) -> None:
+        """One metric's samples of (start, end], for those of its series whose floor lies in there."""
         floors = self._window.floors(refs)
         joining = (start_ms < floors) & (floors <= end_ms)
         refs, floors = refs[joining], floors[joining]
-        order = np.argsort(self._index.ids[refs])
-        refs, floors = refs[order], floors[order]
         rows = read_samples(self._engine, [metric], None, start_ms, end_ms)
-        ids = self._index.ids[refs]
-        begin, end = np.searchsorted(rows.ids, ids, side="left"), np.searchsorted(rows.ids, ids, side="right")
-        counts = end - begin
+        at, counts = places_of(rows, self._index.ids[refs])
         owner = np.repeat(np.arange(len(refs)), counts)
-        at = np.arange(len(owner)) + np.repeat(begin - (np.cumsum(counts) - counts), counts)
         held = rows.t[at] > floors[owner]  # written since the start, so the window has it already
         at, owner = at[~held], owner[~held]
         self._window.prepend(

@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
     from trilens.collect.exposition.grammar import LabelPairs
     from trilens.collect.exposition.metadata import FamilyMetadata
-    from trilens.model.labels import Codes
-    from trilens.model.series import Floats, Times
+    from trilens.model.series import Floats, Handles, Times
 
 DROPPED: Final = -1  # the reference of a series that relabelling removed
-_SPARE_SERIES: Final = 1000
 
 
 class ParsedScrape(NamedTuple):
@@ -36,7 +34,7 @@ class ParsedScrape(NamedTuple):
     `families` would say was said then.
     """
 
-    refs: Codes
+    refs: Handles
     values: Floats
     t_ms: Times | None  # explicit timestamps, NO_TIMESTAMP where a line has none; None when no line has one
     same_layout: bool
@@ -62,7 +60,7 @@ class _Layout:
     others: list[bytes]  # comments and blank lines, whole
     prefixes: list[bytes]  # of sample lines, up to the value
     fixed_bytes: int
-    refs: Codes
+    refs: Handles
 
     def values(self, body: bytes, lines: list[bytes]) -> Floats | None:
         """The values of a scrape with this layout; None for any other scrape."""
@@ -95,7 +93,7 @@ class ExpositionParser:
         reader = LineReader(lines, self._refs, self._resolve, openmetrics)
         reader.read()
         values = reader.numbers()
-        refs = np.array(reader.refs, dtype=np.int32)
+        refs = np.array(reader.refs, dtype=np.int64)
         self._layout = _layout(body, lines, reader, refs, openmetrics)
         self._remember_series(reader)
         return ParsedScrape(
@@ -109,12 +107,12 @@ class ExpositionParser:
 
     def _remember_series(self, reader: LineReader) -> None:
         self._refs.update(reader.new)
-        if len(self._refs) > 2 * len(reader.refs) + _SPARE_SERIES:  # churn: keep what is still there
+        if len(self._refs) > len(reader.refs):  # some are gone; whether they come back nobody knows
             self._refs = dict(zip(reader.series, reader.refs, strict=True))
 
 
 def _layout(
-    body: bytes, lines: list[bytes], reader: LineReader, refs: Codes, openmetrics: bool
+    body: bytes, lines: list[bytes], reader: LineReader, refs: Handles, openmetrics: bool
 ) -> _Layout | None:
     prefixes = reader.prefixes()
     if prefixes is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
 from trilens.collect.remote_write.decoded import Decoded
+from trilens.collect.remote_write.known_series import KnownSeries
 from trilens.collect.remote_write.messages import METRIC_TYPES, TimeSeries, WriteRequest
 from trilens.collect.remote_write.series_labels import checked_labels
 from trilens.collect.remote_write.wire import LABELS_TAG, SAMPLE_BYTES, ZERO_SAMPLE_BYTES, SampleCollector
@@ -15,15 +16,17 @@ from trilens.model.errors import RemoteWriteError
 if TYPE_CHECKING:
     from trilens.collect.sink import SampleSink
 
-_MAX_CACHED_SERIES: Final = 2_000_000
-
 
 class DecoderV1:
     """Knows series by the bytes of their labels."""
 
     def __init__(self, sink: SampleSink) -> None:
         self._sink = sink
-        self._refs: dict[bytes, int] = {}
+        self._known = KnownSeries(sink)
+
+    def forget(self) -> None:
+        """All handles: some of them are no longer held."""
+        self._known.clear()
 
     def decode(self, body: bytes) -> Decoded:
         try:
@@ -31,6 +34,7 @@ class DecoderV1:
         except DecodeError as e:
             raise RemoteWriteError(f"not a prometheus.WriteRequest: {e}") from e
         decoded = Decoded()
+        self._known.prune()
         self._describe(request)
         series: list[bytes] = list(request.timeseries)
         collector = SampleCollector()
@@ -42,7 +46,7 @@ class DecoderV1:
 
     def _collect_known(self, series: list[bytes], collector: SampleCollector) -> list[int]:
         """Take the series with labels we know and one sample; returns where the others are."""
-        known = self._refs.get
+        known = self._known.handles.get
         others: list[int] = []
         found: dict[int, tuple[list[int], list[int], list[bytes]]] = {
             SAMPLE_BYTES: ([], [], []),
@@ -68,7 +72,7 @@ class DecoderV1:
 
     def _decode_series(self, position: int, raw: bytes, collector: SampleCollector, decoded: Decoded) -> None:
         front, labels = _front_labels(raw)
-        ref = self._refs.get(front)
+        ref = self._known.handles.get(front)
         if ref is not None and collector.add_run(position, ref, raw[len(front) :]):
             return
         try:
@@ -90,10 +94,8 @@ class DecoderV1:
     def _ref(self, front: bytes, message: Any) -> int:
         pairs = [(label.name, label.value) for label in message.labels]
         ref = self._sink.series(checked_labels(pairs))
-        if len(self._refs) >= _MAX_CACHED_SERIES:
-            self._refs.clear()
         if front:  # else the labels lie elsewhere in the message, and these bytes do not stand for them
-            self._refs[front] = ref
+            self._known.handles[front] = ref
         return ref
 
     def _describe(self, request: Any) -> None:

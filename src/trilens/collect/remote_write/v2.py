@@ -13,6 +13,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from trilens.collect.remote_write.decoded import Decoded
+from trilens.collect.remote_write.known_series import KnownSeries
 from trilens.collect.remote_write.messages import METRIC_TYPES, RequestV2, TimeSeriesV2
 from trilens.collect.remote_write.series_labels import checked_labels
 from trilens.collect.remote_write.wire import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from trilens.collect.sink import SampleSink
     from trilens.model.labels import Codes
 
-_MAX_CACHED_SERIES: Final = 2_000_000
 _METADATA_TAG: Final = 0x2A  # field 5, length-delimited
 _PADDING: Final = 300  # more than a one-byte length can point past the end
 
@@ -41,7 +41,12 @@ class DecoderV2:
     def __init__(self, sink: SampleSink) -> None:
         self._sink = sink
         self._codes: dict[str, int] = {}
-        self._refs: dict[bytes, int] = {}
+        self._next_code = 0
+        self._known = KnownSeries(sink)
+
+    def forget(self) -> None:
+        """All handles: some of them are no longer held."""
+        self._known.clear()
 
     def decode(self, body: bytes) -> Decoded:
         try:
@@ -51,9 +56,8 @@ class DecoderV2:
         symbols: list[str] = list(request.symbols)
         if symbols[:1] != [""]:
             raise RemoteWriteError("the first symbol must be the empty text")
-        if len(self._refs) >= _MAX_CACHED_SERIES:
-            self._refs.clear()
-            self._codes.clear()
+        if self._known.prune():
+            self._drop_codes()
         codes = self._intern(symbols)
         series: list[bytes] = list(request.timeseries)
         decoded, collector = Decoded(), SampleCollector()
@@ -67,9 +71,9 @@ class DecoderV2:
         """Take the series with labels we know and one sample; returns where the others are."""
         layout = _Layout(series)
         candidates = np.flatnonzero(layout.plain)
-        known = self._refs.get
+        known = self._known.handles.get
         refs = np.fromiter(
-            (known(key, -1) for key in layout.keys(candidates, codes)), np.int32, len(candidates)
+            (known(key, -1) for key in layout.keys(candidates, codes)), np.int64, len(candidates)
         )
         taken = np.zeros(len(series), np.bool_)
         for size in (SAMPLE_BYTES, ZERO_SAMPLE_BYTES):
@@ -84,8 +88,18 @@ class DecoderV2:
         known = self._codes
         for symbol in symbols:
             if symbol not in known:
-                known[symbol] = len(known)
+                known[symbol] = self._next_code
+                self._next_code += 1
         return np.fromiter((known[symbol] for symbol in symbols), np.int32, len(symbols))
+
+    def _drop_codes(self) -> None:
+        """Those of symbols that no known series has."""
+        used = np.unique(np.frombuffer(b"".join(self._known.handles), np.int32))
+        numbers = np.fromiter(self._codes.values(), np.int32, len(self._codes))
+        kept = np.isin(numbers, used).tolist()
+        self._codes = {
+            text: code for (text, code), keep in zip(self._codes.items(), kept, strict=True) if keep
+        }
 
     def _decode_series(
         self,
@@ -117,11 +131,11 @@ class DecoderV2:
         if len(numbers) % 2:
             raise RemoteWriteError("a series has a label name without a value")
         key = codes[numbers].tobytes()
-        ref = self._refs.get(key)
+        ref = self._known.handles.get(key)
         if ref is None:
             texts = [symbols[number] for number in numbers]
             labels = checked_labels(list(zip(texts[::2], texts[1::2], strict=True)))
-            ref = self._refs[key] = self._sink.series(labels)
+            ref = self._known.handles[key] = self._sink.series(labels)
             # Said with every series in every request; taken when the series is first seen.
             self._describe(dict(labels)[METRIC_NAME], message.metadata, symbols)
         return ref

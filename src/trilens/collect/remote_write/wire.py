@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trilens.model.labels import Codes
-    from trilens.model.series import Floats, Times
+    from trilens.model.series import Floats, Handles, Times
 
 LABELS_TAG: Final = 0x0A  # field 1, length-delimited
 SAMPLE_TAG: Final = 0x12  # field 2, length-delimited
@@ -34,7 +33,7 @@ ZERO_SAMPLE_BYTES: Final = _WITHOUT_VALUE.itemsize
 
 
 class Samples(NamedTuple):
-    refs: Codes
+    refs: Handles
     t_ms: Times
     values: Floats
 
@@ -60,7 +59,7 @@ class SampleCollector:
         """Many sample fields of one size, SAMPLE_BYTES or ZERO_SAMPLE_BYTES, one after the other."""
         at = np.array(positions, np.int64)
         t_ms, values, ok = _decode(fields, _WITH_VALUE if size == SAMPLE_BYTES else _WITHOUT_VALUE)
-        block = Samples(np.array(refs, np.int32), t_ms, values)
+        block = Samples(np.array(refs, np.int64), t_ms, values)
         if not ok.all():
             self.odd += at[~ok].tolist()
             at, block = at[ok], Samples(block.refs[ok], t_ms[ok], values[ok])
@@ -74,12 +73,12 @@ class SampleCollector:
         if not ok.all():
             return False
         at = np.full(len(t_ms), position, np.int64)
-        self._blocks.append((at, Samples(np.full(len(t_ms), ref, np.int32), t_ms, values)))
+        self._blocks.append((at, Samples(np.full(len(t_ms), ref, np.int64), t_ms, values)))
         return True
 
     def finish(self) -> Samples:
         plain = Samples(
-            np.array(self._refs, np.int32),
+            np.array(self._refs, np.int64),
             np.array(self._times, np.int64),
             np.array(self._values, np.float64),
         )

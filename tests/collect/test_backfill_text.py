@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from trilens.collect.exposition import parse_history
+from trilens.collect.exposition import parse_backfill
 from trilens.model.errors import ExpositionError
 
 NEWEST = 1_800_000_000_000
+MS = 1_700_000_000_000
 
 
 def read(text: str, *, openmetrics: bool = True, first_line: int = 1):
-    piece = parse_history(text.encode(), openmetrics=openmetrics, first_line=first_line, newest_ms=NEWEST)
+    piece = parse_backfill(text.encode(), openmetrics=openmetrics, first_line=first_line, newest_ms=NEWEST)
     rows = zip(piece.owner.tolist(), piece.t_ms.tolist(), piece.values.tolist(), strict=True)
     return [(dict(piece.series[owner]), t, v) for owner, t, v in rows], piece
 
@@ -24,8 +25,9 @@ def test_times_and_values_of_both_formats() -> None:
     assert rows[:2] == [(labels, 10_000, 1.0), (labels, 10_250, 2.5)]
     assert rows[2][2] != rows[2][2]
     assert piece.families == (("a", "gauge", "What.", ""),)
-    rows, _ = read('\n# remark\na{x="1 2",} 1 10\n a{x="1 2",} +Inf 11\n', openmetrics=False)
-    assert rows == [(labels, 10, 1.0), (labels, 11, float("inf"))]
+    text = f'\n# remark\na{{x="1 2",}} 1 {MS}\n a{{x="1 2",}} +Inf {MS + 1}\n'
+    rows, _ = read(text, openmetrics=False)
+    assert rows == [(labels, MS, 1.0), (labels, MS + 1, float("inf"))]
     assert read("")[0] == []
 
 
@@ -60,6 +62,7 @@ def test_buckets_have_one_spelling_when_the_type_is_repeated() -> None:
         ("a 1 1\na 1 1700000000000\n", True, 2, "in the future; this format counts seconds"),
         ("a 1 1800000000001\n", False, 1, "in the future; this format counts milliseconds"),
         ("a 1 -1\n", True, 1, "before 1970"),
+        ("a 1 1700000000000\na 1 1700000000\n", False, 2, "before 1973; this format counts milliseconds"),
         ("# TYPE a gauge\n# TYPE a counter\n", True, 2, "a second # TYPE"),
     ],
 )

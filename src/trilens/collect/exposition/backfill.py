@@ -1,4 +1,4 @@
-"""History: text in which every sample has its time, read in pieces of whole lines.
+"""Backfill: text in which every sample has its time, read in pieces of whole lines.
 
 A piece stands alone. One that begins inside a metric family repeats the family's `# TYPE` line, and only the
 last one of a text has an `# EOF`.
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 _END: Final = b"# EOF"
 _FURTHEST_MS: Final = 2**62
+_SECONDS_BELOW_MS: Final = 100_000_000_000
 _MAX_DIGITS: Final = 18  # always fits 64 bits
 
 
-class HistoryPiece(NamedTuple):
+class BackfillPiece(NamedTuple):
     """`owner[i]` is the place in `series` of sample i's labels."""
 
     series: Sequence[Labels]
@@ -39,8 +40,8 @@ class HistoryPiece(NamedTuple):
     families: tuple[FamilyMetadata, ...]
 
 
-def parse_history(text: bytes, *, openmetrics: bool, first_line: int, newest_ms: int) -> HistoryPiece:
-    """All samples of a piece, or an ExpositionError for the first line that is not history.
+def parse_backfill(text: bytes, *, openmetrics: bool, first_line: int, newest_ms: int) -> BackfillPiece:
+    """All samples of a piece, or an ExpositionError for the first line that is wrong.
 
     `first_line` is the number of the piece's first line. A sample after `newest_ms` is refused: nearly always
     it is a time in the wrong unit, and once stored it would make every fresh sample look too old.
@@ -50,7 +51,7 @@ def parse_history(text: bytes, *, openmetrics: bool, first_line: int, newest_ms:
     values, times = reader.numbers()
     reader.check_times(times, newest_ms)
     owner = np.array(reader.owner, dtype=np.int32)
-    return HistoryPiece(list(reader.places), owner, times, values, reader.metadata.families())
+    return BackfillPiece(list(reader.places), owner, times, values, reader.metadata.families())
 
 
 class _PieceReader:
@@ -95,7 +96,9 @@ class _PieceReader:
 
     def check_times(self, times: Times, newest_ms: int) -> None:
         unit = "seconds" if self._openmetrics else "milliseconds"
-        for wrong, where in ((times > newest_ms, "in the future"), (times < 0, "before 1970")):
+        # Seconds read as milliseconds lie in 1970, and no sample is really that old.
+        oldest_ms, epoch = (0, "before 1970") if self._openmetrics else (_SECONDS_BELOW_MS, "before 1973")
+        for wrong, where in ((times > newest_ms, "in the future"), (times < oldest_ms, epoch)):
             if wrong.any():
                 at = self._at[int(wrong.argmax())]
                 raise ExpositionError(
@@ -136,7 +139,7 @@ class _PieceReader:
             return
         read = parse_sample_line(text, self._grammar, number)
         if read.t_ms is None:
-            raise ExpositionError("the sample has no timestamp, and history needs one", line=number)
+            raise ExpositionError("the sample has no timestamp, and a backfill needs one", line=number)
         labels = make_labels(with_normal_bounds(read.labels, self.metadata.kind))
         # Two texts may mean one series: the order of labels does not matter.
         place = self.places.setdefault(labels, len(self.places))
