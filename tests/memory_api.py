@@ -15,8 +15,9 @@ from trilens.model.series import Matcher, SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
-from trilens.serve.history import HistoryApi
+from trilens.serve.backfill import BackfillApi
 from trilens.serve.page import Overview
+from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
@@ -45,18 +46,24 @@ class MemoryCatalog:
         self._source = source
         self.described: dict[str, list[Description]] = {}
 
-    def series_labels(self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int) -> LabelFrame:
-        selected = self._source.select(SelectRequest(matchers, start_ms - 1, end_ms), QueryGuard())
-        return selected.labels
+    def series_labels(
+        self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> LabelFrame:
+        return self._source.select(SelectRequest(matchers, start_ms - 1, end_ms), guard).labels
 
-    def label_names(self, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int) -> list[str]:
-        frame = self.series_labels(matchers or (), start_ms, end_ms)
+    def labels_in_memory(self) -> LabelFrame:
+        return self.series_labels((), MIN_TIME_MS, MAX_TIME_MS, QueryGuard())
+
+    def label_names(
+        self, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> list[str]:
+        frame = self.series_labels(matchers or (), start_ms, end_ms, guard)
         return [name for name in frame.names if frame.column(name).any()]
 
     def label_values(
-        self, name: str, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int
+        self, name: str, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int, guard: QueryGuard
     ) -> list[str]:
-        frame = self.series_labels(matchers or (), start_ms, end_ms)
+        frame = self.series_labels(matchers or (), start_ms, end_ms, guard)
         return sorted(set(frame.symbols.texts(c for c in frame.column(name).tolist() if c)))
 
     def metadata(self, metric: str | None) -> Mapping[str, Sequence[Description]]:
@@ -71,6 +78,9 @@ class Api:
     overrides: dict[str, Any] = field(default_factory=dict)
     reloads: list[str] = field(default_factory=list)
     ready: bool = True
+    overview: Overview = field(
+        default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
+    )
 
     def __post_init__(self) -> None:
         self.settings = load_settings(overrides=self.overrides, environ={})
@@ -83,23 +93,25 @@ class Api:
         async def reload() -> None:
             self.reloads.append("reload")
 
+        async def readiness() -> Readiness:
+            return Readiness(self.ready, {"store": {"damage": []}})
+
+        async def overview() -> Overview:
+            return self.overview
+
         return build_app(
             Parts(
                 settings=self.settings,
                 token=self.settings.server.read_token(),
-                source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog),
+                source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog, self.source),
                 runner=self.runner,
                 metrics=self.metrics,
-                probes=Probes(
-                    lambda: Readiness(self.ready, {"store": {"damage": []}}),
-                    lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], []),
-                    reload,
-                    self.metrics,
-                ),
+                probes=Probes(readiness, reload, self.metrics),
+                overview=overview,
                 status=StatusApi(lambda: self.settings, self.catalog, self.runner),
                 targets=TargetsApi(None),
                 write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
-                history=HistoryApi(None, ThreadPoolExecutor(1), 1 << 20),
+                backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
             )
         )
 

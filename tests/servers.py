@@ -29,7 +29,7 @@ def require_server(name: str) -> str:
     """The path of an installed server (`prometheus`, `victoria-metrics`, ...), or skip."""
     path = shutil.which(name)
     if path is None:
-        _missing(f"{name} is not installed")
+        missing(f"{name} is not installed")
     assert path is not None
     return path
 
@@ -92,7 +92,8 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def _missing(what: str) -> None:
+def missing(what: str) -> None:
+    """Skip the test, or fail it where everything must be tried."""
     if os.environ.get("CI") == "true":
         pytest.fail(what)
     pytest.skip(what)

@@ -1,7 +1,8 @@
-"""`trilens backfill`: history in, answers out."""
+"""`trilens backfill`: samples of the past in, answers out."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
@@ -9,20 +10,26 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import cramjam
 import httpx
 import pytest
 
 from memory_api import Api, running
 from servers import require_server
-from trilens.cli.history import load_files
+from trilens.cli.backfill_files import load_files
 from trilens.cli.pieces import Piece, pieces
-from trilens.collect.history import Taken
+from trilens.cli.progress import progress
+from trilens.collect.backfill import Taken
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.errors import IntakeError
 from trilens.model.labels import make_labels
 from trilens_process import TRILENS, clean_environment, server, trilens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DOCS = Path(__file__).parents[2] / "docs"
 DAY = 86_400
@@ -113,6 +120,19 @@ def test_promtool_reads_what_we_read(tmp_path: Path) -> None:
         ("a 1 1\na{ 2 3\n# EOF\n", [], 'FILE:2: expected label="value"'),
         ("a 1 1\n", [], "FILE: the text does not end with # EOF"),
         ("a 1 1\na 2\n", ["--format", "prometheus"], "FILE:2: the sample has no timestamp"),
+        ("a 1 1700000000\n# EOF\n", ["--format", "prometheus"], "FILE:1: the sample's time lies before 1973"),
+        (
+            "a 1 1700000000000\n# EOF\n",
+            [],
+            "FILE:1: the sample's time lies in the future; this format counts sec",
+        ),
+        (
+            '{"a": 1}\n',
+            [],
+            "FILE: the text does not end with # EOF (the file was cut off, or is not OpenMetrics",
+        ),
+        ('{"a": 1}\n', ["--format", "prometheus"], "FILE:1: "),
+        ("BZh91AY&SY", [], "FILE: this is bzip2, which is not unpacked here (gzip and zstd are)"),
         ("a 1 1\n# EOF\n", ["--server", "http://127.0.0.1:1"], "give one of them"),
     ],
 )
@@ -139,6 +159,78 @@ def test_nothing_is_touched_when_a_file_or_the_directory_is_wrong(tmp_path: Path
     gone = trilens("backfill", file, "--server", "http://127.0.0.1:1")
     assert gone.returncode == 1
     assert "no answer from http://127.0.0.1:1" in gone.stderr
+
+
+def gzipped(data: bytes) -> bytes:
+    return gzip.compress(data[:90]) + gzip.compress(data[90:])  # as `cat a.gz b.gz` makes them
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(data[:90])) + bytes(cramjam.zstd.compress(data[90:]))
+
+
+@pytest.mark.parametrize("pack", [gzipped, zstd])
+def test_compressed_files_are_read_as_they_are(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    plain = Path(history(tmp_path / "plain.om", range(1, 3))).read_bytes()
+    packed = tmp_path / "packed"  # the name says nothing
+    packed.write_bytes(pack(plain))
+    data = str(tmp_path / "data")
+    said = trilens("backfill", str(packed), "--data", data)
+    assert said.stdout.startswith(f"{packed}: 120 samples"), said.stderr
+    with packed.open("rb") as stdin:
+        command = [*TRILENS, "backfill", "-", "--data", data]
+        piped = subprocess.run(
+            command,
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            env=clean_environment(),
+            timeout=60,
+            check=True,
+        )
+    assert piped.stdout.startswith("stdin: 120 samples")
+    packed.write_bytes(pack(plain)[:-20])
+    cut = trilens("backfill", str(packed), "--data", data)
+    assert cut.returncode == 2
+    assert f"{packed}: the compressed data is damaged or cut off" in cut.stderr
+    packed.write_bytes(pack(plain.removesuffix(b"# EOF\n")))
+    unfinished = trilens("backfill", str(packed), "--data", data)
+    assert unfinished.returncode == 2
+    assert "does not end with # EOF" in unfinished.stderr
+
+
+def test_writing_nothing_is_told_and_not_a_success(tmp_path: Path) -> None:
+    with server(tmp_path) as (url, _):
+        old = history(tmp_path / "old.om", range(40, 42))
+        said = trilens("backfill", old, "--server", url, "--json")
+        assert said.returncode == 1
+        assert json.loads(said.stdout)["files"][0]["expired"] == 120
+        assert said.stderr == (
+            "trilens: nothing was written: all 120 samples are older than the server keeps "
+            "(raise storage.retention first)\n"
+        )
+    empty = tmp_path / "empty.om"
+    empty.write_text("# EOF\n", encoding="utf-8")
+    said = trilens("backfill", str(empty), "--data", str(tmp_path / "other"))
+    assert (said.returncode, said.stdout) == (1, f"{empty}: 0 samples\n")
+    assert said.stderr == f"trilens: nothing was written: no samples in {empty}\n"
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("trilens.cli.progress.time.monotonic", lambda: clock[0])
+    with progress("history.om", 200) as advance:
+        for second in range(25):
+            clock[0] = float(second)
+            advance(second * 10, second * 1000)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "history.om: 10,000 samples so far, 50% of the file\n"
+        "history.om: 20,000 samples so far, 100% of the file\n"
+    )
 
 
 def test_a_server_without_samples_of_its_own_refuses(tmp_path: Path) -> None:
@@ -175,7 +267,7 @@ def test_pieces_are_whole_lines_with_their_family() -> None:
 def test_a_mistake_in_a_later_piece_says_what_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trilens.cli.history.pieces", lambda stream: pieces(stream, 16))
+    monkeypatch.setattr("trilens.cli.backfill_files.pieces", lambda stream: pieces(stream, 16))
     taken: list[Piece] = []
 
     def take(piece: Piece) -> Taken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ from typer.testing import CliRunner
 
 from memory_api import Api, running
 from trilens import __version__
+from trilens.cli.client import Client
 from trilens.cli.main import app
+from trilens.cli.order import gives_an_order
 from trilens.cli.series import series_text
 from trilens.cli.table import columns_that_fit, sparkline
 from trilens.cli.times import read_moment, read_step, show_moment
@@ -35,18 +38,46 @@ def url():
         yield base
 
 
-def test_help_names_every_command_and_loads_nothing_heavy() -> None:
-    program = (
-        "import sys; from trilens.cli.main import main\n"
-        "sys.argv = ['trilens', '--help']\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'pydantic', 'httpx', 'rich', 'starlette') if m in sys.modules])\n"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+ENGINE = ["numpy", "chdb", "clickhouse_connect", "pyarrow", "promql_parser", "starlette", "uvicorn", "yaml"]
+PROGRAM = (
+    "import sys; from trilens.cli.main import main\n"
+    "try: main()\n"
+    "except SystemExit: pass\n"
+    "print(*sys.modules, file=sys.stderr)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "not_needed"),
+    [
+        (["--help"], [*ENGINE, "httpx", "pydantic", "rich", "ssl", "asyncio"]),
+        (["version"], [*ENGINE, "httpx", "rich", "ssl", "asyncio"]),
+        (["query", "power", "--server", "URL"], [*ENGINE, "trilens.promql", "trilens.store"]),
+    ],
+    ids=["help", "version", "query"],
+)
+def test_a_command_loads_only_what_it_needs(url: str, arguments: list[str], not_needed: list[str]) -> None:
+    command = [sys.executable, "-c", PROGRAM, *(url if a == "URL" else a for a in arguments)]
+    said = subprocess.run(command, capture_output=True, text=True, env=clean_environment(), check=True)
+    loaded = set(said.stderr.split())
+    assert "trilens.cli.main" in loaded
+    assert not loaded.intersection(not_needed)
+
+
+def test_certificates_are_read_only_where_they_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    make = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda **named: read.append(named) or make(**named))
+    Client("http://127.0.0.1:1")
+    assert read == []
+    Client("https://127.0.0.1:1")
+    assert len(read) == 1
+
+
+def test_help_names_every_command() -> None:
+    said = trilens("--help")
     for command in ("up", "demo", "query", "backfill", "promql", "config", "version"):
         assert f"\n  {command} " in said.stdout
-    assert said.stdout.splitlines()[-1] == "[]"
 
 
 def test_server_commands_say_what_is_missing_in_a_client_install(tmp_path: Path) -> None:
@@ -82,10 +113,50 @@ def test_query_plain_text(url: str) -> None:
     assert said.stdout == 'power{gpu="0",job="a\\"b"} 2\npower{gpu="1",job="a\\"b"} 102.5\n'
     window = ("--start", "2023-11-14T22:13:20Z", "--end", "2023-11-14T22:13:35", "--step", "15s")
     said = trilens("query", "sum(power)", *window, TRILENS_SERVER=url)
-    assert said.stdout == "{}\n  2023-11-14T22:13:20Z 100.5\n  2023-11-14T22:13:35Z 102.5\n"
+    assert said.stdout == "{} 2023-11-14T22:13:20Z 100.5\n{} 2023-11-14T22:13:35Z 102.5\n"
+    said = trilens("query", "power[20s]", "--at", str(T0 + 30), "--server", url)
+    assert said.stdout.splitlines() == [
+        f'power{{gpu="{gpu}",job="a\\"b"}} 2023-11-14T22:13:{second}Z {value}'
+        for gpu, second, value in (("0", 35, "1"), ("0", 50, "2"), ("1", 35, "101.5"), ("1", 50, "102.5"))
+    ]
     assert trilens("query", "1e21", "--server", url).stdout == "1000000000000000000000\n"
     nothing = trilens("query", "nothing", "--server", url)
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no series\n")
+
+
+def test_series_are_sorted_by_their_labels_unless_the_query_sorts(url: str) -> None:
+    def gpus(expression: str) -> list[str]:
+        said = trilens("query", expression, "--at", str(T0 + 30), "--server", url)
+        return [line.partition('gpu="')[2][0] for line in said.stdout.splitlines()]
+
+    unsorted = "0 + sort_desc(power)"
+    assert gpus(unsorted) == ["0", "1"]
+    assert gpus("sort_desc(power)") == ["1", "0"]
+    assert gpus("topk(2, power)") == ["1", "0"]
+    plain = trilens("query", unsorted, "--at", str(T0 + 30), "--server", url, "--json")
+    assert [series["metric"]["gpu"] for series in json.loads(plain.stdout)["result"]] == ["1", "0"]
+
+
+def test_which_queries_give_an_order() -> None:
+    for expression in ("sort(a)", " ( Sort_Desc (a))", "topk by (x) (1, a)", "bottomk without(x)(1, a)"):
+        assert gives_an_order(expression)
+    for expression in ("a", "sum(topk(1, a))", "topk", "sort_of_metric", 'sort{a="b"}', "topkx(1)"):
+        assert not gives_an_order(expression)
+
+
+def test_table_rows_are_sorted_by_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    from trilens.cli import answer
+
+    monkeypatch.setenv("COLUMNS", "30")
+    metrics = [{"UUID": f"GPU-{9 - i}-0123456789-0123456789", "gpu": str(i)} for i in (10, 2, 1)]
+    data = {
+        "resultType": "vector",
+        "result": [{"metric": metric, "value": [T0, metric["gpu"]]} for metric in metrics],
+    }
+    rows = [line.split()[0] for line in _printed(lambda: answer.show(data, pretty=True))[1:-1]]
+    assert rows == ["1", "2", "10"]
+    kept = _printed(lambda: answer.show(data, pretty=True, ordered=True))[1:-1]
+    assert [line.split()[0] for line in kept] == ["10", "2", "1"]
 
 
 def test_query_json_and_notes(url: str) -> None:
@@ -111,7 +182,7 @@ def test_query_on_a_terminal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         "1    ▁▃▅▆█  100.5  102.5  104.5  104.5",
     ]
     late = {**shown, "result": [shown["result"][0], {"metric": {"gpu": "9"}, "values": [[T0 + 60, "NaN"]]}]}
-    last = _printed(lambda: answer.show(late, pretty=True))[-1]
+    last = _printed(lambda: answer.show(late, pretty=True, ordered=True))[-1]
     assert last.split() == ["9", "nan", "nan", "nan", "nan"]
     monkeypatch.setenv("COLUMNS", "30")
     assert _printed(lambda: answer.show(shown, pretty=True))[-1].startswith("1 ")
@@ -154,7 +225,7 @@ def _printed(show) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["query", "sum(", "--server", "URL"], 2, "1:4: parse error"),
+        (["query", "sum(", "--server", "URL"], 2, "1:5: parse error: unclosed left parenthesis"),
         (["query", "up", "--at", "yesterday"], 2, "cannot read the time 'yesterday'"),
         (["query", "up", "--end", "now"], 2, "--end and --step belong to a range"),
         (["query", "up", "--at", "now", "--start", "-1h"], 2, "give one of them"),
@@ -165,6 +236,9 @@ def _printed(show) -> list[str]:
         (["query", "up", "--data", "/nowhere"], 2, "no such data directory: /nowhere"),
         (["query", "up", "--data", str(DOCS)], 2, "docs holds no Trilens data"),
         (["promql", "test", "/nowhere.test"], 2, "no such script: /nowhere.test"),
+        (["promql", "test", str(DOCS)], 2, f"docs is a directory (name the scripts in it: {DOCS}/*.test)"),
+        (["promql", "test", "/dev/null"], 2, "/dev/null evaluates nothing"),
+        (["promql", "test", str(DOCS / "cli.md")], 2, "cli.md:3: no command: "),
         (["config", "check", "/nowhere.yaml"], 2, "cannot read the settings file /nowhere.yaml"),
     ],
 )
@@ -192,12 +266,22 @@ def test_promql_test_counts_and_fails(tmp_path: Path) -> None:
     script = tmp_path / "a.test"
     script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 2\n\n", encoding="utf-8")
     said = trilens("promql", "test", str(script), "--json")
-    assert (said.returncode, json.loads(said.stdout)) == (0, {"passed": 1, "failed": 0, "excluded": 0})
+    assert said.returncode == 0
+    assert said.stdout.startswith('{"passed": 1, "failed": 0, "excluded": 0, ')
+    assert json.loads(said.stdout)["failures"] == []
     assert trilens("promql", "test", str(script)).stdout == "1 passed, 0 failed, 0 excluded\n"
-    script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 7\n\n", encoding="utf-8")
+    script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 7\n  b 8\n\n", encoding="utf-8")
     said = trilens("promql", "test", str(script), "--json")
-    assert (said.returncode, json.loads(said.stdout)) == (1, {"passed": 0, "failed": 1, "excluded": 0})
-    assert "a.test:4: a" in said.stderr
+    answer = json.loads(said.stdout)
+    assert (said.returncode, answer["passed"], answer["failed"], answer["excluded"]) == (1, 0, 1, 0)
+    assert [(x["file"], x["line"]) for x in answer["failures"]] == [(str(script), 4)]
+    assert said.stderr.splitlines() == [
+        f"{script}:4: a",
+        "  another result",
+        '    expected  {__name__="a"} 7',
+        '              {__name__="b"} 8',
+        '    got       {__name__="a"} 2',
+    ]
 
 
 def test_config_check(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from certificates import make_certificates
 from servers import free_port, require_server, until
+from trilens import __version__
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
@@ -201,6 +202,15 @@ def test_the_demo_shows_its_stories_and_cleans_up(tmp_path: Path) -> None:
         process.kill()
         process.wait()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_people_are_told_the_address_in_one_line(tmp_path: Path) -> None:
+    with server(tmp_path) as (url, _):
+        told = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert [line for line in told if line.startswith("Trilens ")] == [
+        f"Trilens {__version__} runs at {url} - Ctrl-C ends it"
+    ]
+    assert any(f"INFO    listening url={url} " in line for line in told)
 
 
 def test_https_with_a_certificate(tmp_path: Path) -> None:

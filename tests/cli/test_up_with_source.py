@@ -24,7 +24,10 @@ def test_queries_go_there_and_own_series_arrive_there(tmp_path: Path) -> None:
             encoding="utf-8",
         )
         with server(tmp_path, "--config", str(config)) as (url, process):
-            assert httpx.get(f"{url}/readyz").json() == {"ready": True, "source": {"url": source}}
+            assert httpx.get(f"{url}/readyz").json() == {
+                "ready": True,
+                "source": {"url": source, "reachable": True},
+            }
             assert f"Queries are answered by {source}" in httpx.get(url).text
             here = httpx.get(f"{url}/api/v1/query?query=vector(1)&time=1").json()
             assert here == httpx.get(f"{source}/api/v1/query?query=vector(1)&time=1").json()

@@ -1,4 +1,4 @@
-"""Health, own metrics, the page, and the log."""
+"""Health, own metrics, paths that are not there, and the log."""
 
 from __future__ import annotations
 
@@ -52,15 +52,21 @@ def test_own_metrics_count_requests_by_route_not_by_path() -> None:
     assert all(name.startswith(("trilens_", "process_")) for name in names), names
 
 
-def test_the_page_escapes_what_it_shows() -> None:
-    with running(Api().build()) as url:
-        page = httpx.get(url + "/")
-    assert page.headers["content-type"].startswith("text/html")
-    assert "<b>3</b><span>series</span>" in page.text
-    assert "&lt;b&gt;disk &amp; co&lt;/b&gt;" in page.text
-    assert "1 min" in page.text
-    assert "$" not in page.text
-    assert "<script" not in page.text
+def test_a_wrong_path_or_method_is_answered_as_the_api_answers() -> None:
+    with running(Api().build()) as url, httpx.Client(base_url=url) as client:
+        missing = client.get("/api/v1/querry?query=1")
+        wrong = client.delete("/api/v1/query")
+        elsewhere = client.get("/nothing/here")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/json")
+    assert missing.json() == {
+        "status": "error",
+        "errorType": "not_found",
+        "error": "there is no /api/v1/querry here (did you mean /api/v1/query?)",
+    }
+    assert (wrong.status_code, wrong.json()["errorType"]) == (405, "bad_data")
+    assert set(wrong.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
+    assert "/api/v1/query does not take DELETE" in wrong.json()["error"]
+    assert (elsewhere.status_code, elsewhere.text) == (404, "there is no /nothing/here here\n")
 
 
 @pytest.mark.parametrize("form", [TextLines, JsonLines])

@@ -9,7 +9,6 @@ import pytest
 
 from memory_api import Api, running
 from trilens.model.errors import ConfigError
-from trilens.serve.security import required_token
 from trilens.settings.load import load_settings
 
 QUERY = "/api/v1/query?query=1"
@@ -37,10 +36,10 @@ def test_only_loopback_goes_without_a_token(listen: str, token: str | None, refu
     server = load_settings(overrides=overrides, environ={}).server
     if refused:
         with pytest.raises(ConfigError, match="without a token") as caught:
-            required_token(server)
+            server.required_token()
         assert "TRILENS_SERVER_TOKEN" in str(caught.value)
     else:
-        assert required_token(server) == token
+        assert server.required_token() == token
 
 
 def test_with_a_token_everything_but_the_probes_needs_it() -> None:

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,11 @@ from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
 from trilens.serve.app import Parts, build_app
-from trilens.serve.history import HistoryApi
-from trilens.serve.page import Overview
+from trilens.serve.backfill import BackfillApi
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.push import SelfPush
+from trilens.serve.runner import QueryRunner
+from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.upstream import Upstream
@@ -34,6 +36,8 @@ from trilens.settings.load import load_settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
+
+    from trilens.serve.page import Overview
 
 NOW = int(time.time()) // 15 * 15
 
@@ -46,6 +50,13 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
     upstream = Upstream(api.settings.source, api.settings.server.max_body)
 
     async def reload() -> None: ...
+
+    async def readiness() -> Readiness:
+        trouble = await upstream.check()
+        return Readiness(trouble is None, {"source": trouble and trouble.reason})
+
+    async def overview() -> Overview:
+        return api.overview
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
@@ -60,13 +71,12 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
             source=upstream,
             runner=api.runner,
             metrics=api.metrics,
-            probes=Probes(
-                lambda: Readiness(True, {}), lambda: Overview(0, "", [], [], []), reload, api.metrics
-            ),
+            probes=Probes(readiness, reload, api.metrics),
+            overview=overview,
             status=StatusApi(lambda: api.settings, None, api.runner),
             targets=TargetsApi(None),
             write=WriteApi(None, ThreadPoolExecutor(1), 1000),
-            history=HistoryApi(None, ThreadPoolExecutor(1), 1000),
+            backfill=BackfillApi(None, ThreadPoolExecutor(1), 1000),
         ),
         lifespan=lifespan,
     )
@@ -117,6 +127,17 @@ def test_the_same_answers_as_from_the_server_itself(source: str) -> None:
             assert ours.json()["data"], path
 
 
+def test_the_page_asks_it_too(source: str) -> None:
+    for url, shown in (
+        (source, '<td class="number">'),
+        ("http://127.0.0.1:1", "cannot reach the metric source"),
+    ):
+        with trilens_on(url) as client:
+            page = httpx.get(client.base_url.join("/"), params={"query": f"sum(power @ {NOW - 60})"})
+        assert page.status_code == 200
+        assert shown in page.text
+
+
 def test_its_errors_pass_through(source: str) -> None:
     with trilens_on(source) as client:
         answer = client.get("/query", params={"query": "sum("})
@@ -162,20 +183,22 @@ def test_own_series_reach_it_by_remote_write(source: str) -> None:
 class Recorder:
     """Stands in for servers that cannot be had here (Mimir, one behind a proxy) and keeps their requests."""
 
-    def __init__(self, answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
+    def __init__(self, answer: Callable[[BaseHTTPRequestHandler], None], port: int = 0) -> None:
         seen: list[dict[str, str]] = []
+        asked = threading.Semaphore(0)
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 seen.append({k.lower(): v for k, v in self.headers.items()} | {":path": self.path})
+                asked.release()
                 answer(self)
 
             do_POST = do_GET  # noqa: N815
 
             def log_message(self, *_: Any) -> None: ...
 
-        self.seen = seen
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.seen, self.asked = seen, asked
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def __enter__(self) -> Recorder:
@@ -296,3 +319,92 @@ def test_mutual_tls_with_a_private_authority(tmp_path: Path) -> None:
             answer = client.get("/query?query=up")
             assert answer.status_code == 502
             assert "certificate" in answer.json()["error"].lower()
+
+
+def test_a_path_goes_on_as_it_came() -> None:
+    """Decoded, this label name would end the path: what follows `?` would be taken for parameters."""
+    with Recorder(FINE) as source, trilens_on(source.url) as client:
+        httpx.get(f"{client.base_url}label/a%3Fb%C3%A9/values?match%5B%5D=%7Ba%3D%22%2B%22%7D")
+    (seen,) = source.seen
+    assert seen[":path"] == "/api/v1/label/a%3Fb%C3%A9/values?match%5B%5D=%7Ba%3D%22%2B%22%7D"
+
+
+def test_a_redirect_is_refused_and_our_credentials_stay_here() -> None:
+    with Recorder(FINE) as other:
+
+        def elsewhere(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(302)
+            handler.send_header("Location", f"{other.url}/api/v1/query")
+            handler.send_header("Content-Type", "application/json")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        with Recorder(elsewhere) as source, trilens_on(source.url, bearer_token="t0") as client:
+            answer = client.get("/query?query=up")
+    assert answer.status_code == 502
+    assert f"redirects to {other.url}/api/v1/query" in answer.json()["error"]
+    assert other.seen == []
+
+
+def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trilens.serve.upstream._FRESH_S", 0.0)
+    with Recorder(FINE) as source:
+        url, port = source.url.replace("//", "//user:pw@"), source.server.server_address[1]
+        settings = load_settings(overrides={"source.url": url}, environ={}).source
+
+        async def through_an_outage() -> list[Readiness]:
+            upstream = Upstream(settings, 1000)
+            await upstream.start()
+            state = SystemState(QueryRunner(Api().settings.query), None, None, None, upstream, timedelta(1))
+            seen = [await state.readiness()]
+            await asyncio.to_thread(source.__exit__)
+            seen.append(await state.readiness())
+            assert upstream.trouble is not None
+            since = upstream.trouble.since
+            seen.append(await state.readiness())
+            assert upstream.trouble.since == since  # when it began, not when it was last looked at
+            again = Recorder(FINE, port)
+            with again:
+                seen.append(await state.readiness())
+            await upstream.stop()
+            return seen
+
+        before, gone, still, back = asyncio.run(through_an_outage())
+    shown = f"http://<secret>@127.0.0.1:{port}"
+    assert before == (True, {"source": {"url": shown, "reachable": True}}) == back
+    assert not gone.ready
+    told = gone.details["source"]
+    assert isinstance(told, dict)
+    assert told["reachable"] is False
+    assert f"cannot reach the metric source {shown}" in told["error"]
+    assert "pw" not in told["error"]
+    assert datetime.fromisoformat(told["since"]) <= datetime.now(UTC)
+    assert still == gone
+
+
+def test_a_secret_whose_file_is_gone_is_trouble_with_the_source(tmp_path: Path) -> None:
+    with Recorder(FINE) as source, trilens_on(source.url, bearer_token_file=str(tmp_path / "no")) as client:
+        answer = client.get("/query?query=up")
+    assert answer.status_code == 502
+    assert "cannot read the bearer token" in answer.json()["error"]
+
+
+async def test_own_series_are_sent_again_when_the_secret_is_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tmp_path / "token"
+    api = Api()
+    with Recorder(reply(204, b"")) as target:
+        overrides = {"remote_write.url": target.url, "remote_write.bearer_token_file": str(token)}
+        settings = load_settings(overrides=overrides | {"remote_write.interval": "10ms"}, environ={})
+        push = SelfPush(settings.remote_write, api.metrics)
+        failed = asyncio.Event()
+        caplog.handler.emit = lambda record: failed.set()  # type: ignore[method-assign]
+        await push.start()
+        try:
+            await asyncio.wait_for(failed.wait(), 20)
+            token.write_text("t1", encoding="utf-8")
+            await asyncio.to_thread(target.asked.acquire)
+        finally:
+            await push.stop()
+    assert target.seen[0]["authorization"] == "Bearer t1"

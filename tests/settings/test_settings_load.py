@@ -80,6 +80,12 @@ def test_a_misspelt_variable_is_an_error_but_other_programs_names_are_not() -> N
         ("query: [1]", "query: "),
         ("- 1", "expected settings by name"),
         ("a: [", "not valid YAML"),
+        ("a: 1\x00", "not valid YAML"),
+        ("a: 1\n---\nb: 2", "trilens.yaml:2:1: not valid YAML"),
+        (
+            "storage: &s {retention: 5d}\nquery: {<<: *s}",
+            "trilens.yaml:1:14: unknown setting 'query.retention'",
+        ),
         ("server: {listen: localhost}", "is not HOST:PORT"),
         ("server: {listen: '::1:80'}", "IPv6 address in brackets"),
         ("source: {url: 'ftp://x'}", "is not an http:// or https:// URL"),
@@ -121,6 +127,34 @@ def test_an_endpoint_signs_in_as_it_was_told(tmp_path: Path) -> None:
     assert source.request_headers()["Authorization"] == "Bearer t2"
     environ = {"TRILENS_SOURCE_USERNAME": "u", "TRILENS_SOURCE_PASSWORD": "p"}
     assert load_settings(environ=environ).source.request_headers() == {"Authorization": "Basic dTpw"}
+
+
+def test_a_group_left_empty_in_the_file_takes_what_comes_from_elsewhere(tmp_path: Path) -> None:
+    file = write(tmp_path, "storage:\nserver:\n")
+    settings = load_settings(file, {"server.listen": "127.0.0.1:1"}, {"TRILENS_STORAGE_RETENTION": "3d"})
+    assert (settings.server.listen, settings.storage.retention) == ("127.0.0.1:1", timedelta(days=3))
+
+
+@pytest.mark.parametrize("secret", ["schl\u00fcssel", "two\nlines", "bell\x07"])
+def test_what_no_header_can_carry_is_refused_without_showing_it(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "token").write_text(secret, encoding="utf-8")
+    by_file = load_settings(
+        environ={
+            "TRILENS_SERVER_TOKEN_FILE": str(tmp_path / "token"),
+            "TRILENS_SOURCE_BEARER_TOKEN_FILE": str(tmp_path / "token"),
+        }
+    )
+    for read in (
+        lambda: load_settings(environ={"TRILENS_SERVER_TOKEN": secret}),
+        lambda: load_settings(environ={"TRILENS_SOURCE_BEARER_TOKEN": secret}),
+        lambda: load_settings(overrides={"source.headers": {"X-A": secret}}, environ={}),
+        by_file.server.read_token,
+        by_file.source.request_headers,
+        lambda: load_client_settings(environ={"TRILENS_TOKEN": secret}),
+    ):
+        with pytest.raises(ConfigError, match="only printable ASCII") as caught:
+            read()
+        assert secret not in str(caught.value)
 
 
 @pytest.mark.parametrize(

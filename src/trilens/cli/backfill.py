@@ -1,4 +1,4 @@
-"""`trilens backfill`: history from files into a running server, or into a data directory at rest."""
+"""`trilens backfill`: samples of the past into a running server, or into a data directory at rest."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -13,7 +13,9 @@ class Format(StrEnum):
 
 
 def backfill(
-    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Files to read; - is stdin.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="Files to read, plain, gzip or zstd; - is stdin.")
+    ],
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Write into this data directory, which no server has open."),
@@ -39,7 +41,7 @@ def backfill(
     """
     import json
 
-    from trilens.cli.history import FileReport, load_files, open_receiver
+    from trilens.cli.backfill_files import FileReport, check_something_written, load_files, open_receiver
     from trilens.model.errors import ConfigError
 
     if data is not None and server is not None:
@@ -53,3 +55,4 @@ def backfill(
     if as_json:
         total = sum(report.samples for report in reports)
         typer.echo(json.dumps({"samples": total, "files": [report.as_dict() for report in reports]}))
+    check_something_written(reports)

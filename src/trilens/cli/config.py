@@ -1,4 +1,4 @@
-"""`trilens config check`: read a settings file as the server would, and say what is wrong with it."""
+"""`trilens config check`: read settings files as the server would, and say what is wrong with them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +15,26 @@ def group() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trilens.yaml.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One trilens.yaml or several.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
-    """Check a settings file, and the scrape configuration in it."""
-    from trilens.serve.compose import scrape_configs
-    from trilens.serve.security import required_token
-    from trilens.settings.load import load_settings
+    """Check settings files, scrape jobs included."""
+    import json
+    from dataclasses import asdict
 
-    settings = load_settings(file, environ={})
-    required_token(settings.server)
-    jobs = scrape_configs(settings)
-    typer.echo(f"{file}: fine, {len(jobs)} scrape job{'' if len(jobs) == 1 else 's'}")
+    from trilens.cli.config_check import check_file
+    from trilens.cli.failure import USAGE
+
+    reports = [check_file(file) for file in files]
+    fine = all(report.ok for report in reports)
+    if as_json:
+        typer.echo(json.dumps({"ok": fine, "files": [asdict(report) for report in reports]}))
+    else:
+        for report in reports:
+            for warning in report.warnings:
+                typer.echo(f"{report.file}: warning: {warning}", err=True)
+            if report.ok:
+                typer.echo(f"{report.file}: fine, {report.jobs} scrape job{'' if report.jobs == 1 else 's'}")
+            else:
+                typer.echo(f"trilens: {report.error}", err=True)
+    raise typer.Exit(0 if fine else USAGE)

@@ -35,12 +35,14 @@ def demo(
     """
     from tempfile import TemporaryDirectory
 
+    from trilens.cli.times import read_duration
     from trilens.serve.run import run_server
     from trilens.settings.load import validate
     from trilens.settings.tree import Settings
     from trilens.simulate.fleet import Fleet
     from trilens.simulate.targets import FleetTargets
 
+    read_duration(interval, "--interval")
     fleet = Fleet(nodes, seed=seed)
     with TemporaryDirectory(prefix="trilens-demo-") as directory, FleetTargets(fleet) as targets:
 
@@ -49,15 +51,14 @@ def demo(
                 {"job_name": "dcgm", "static_configs": [{"targets": targets.addresses}]},
                 *([] if listen.endswith(":0") else [_itself(listen)]),
             ]
-            return validate(
-                {
-                    "server": {"listen": listen, "log_level": "warning"},
-                    "storage": {"data_dir": f"{directory}/data"},
-                    "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
-                }
-            )
+            tree = {
+                "server": {"listen": listen, "log_level": "warning"},
+                "storage": {"data_dir": f"{directory}/data"},
+                "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
+            }
+            return validate(tree, origins={"server.listen": "--listen"})
 
-        run_server(load, announce=lambda url: _introduce(url, nodes))
+        run_server(load, announce=lambda url, _: _introduce(url, nodes))
 
 
 def _itself(listen: str) -> dict[str, object]:

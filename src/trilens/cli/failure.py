@@ -7,6 +7,7 @@ import typer
 from trilens.model.errors import TrilensError
 
 USAGE = 2
+_AGENT_PACKAGES = frozenset({"h2", "hpack", "hyperframe", "pynvml"})
 
 
 def report(error: TrilensError | ImportError) -> int:
@@ -16,8 +17,9 @@ def report(error: TrilensError | ImportError) -> int:
     if (error.name or "").partition(".")[0] == "trilens":
         raise error  # a defect of ours, not a missing package
     missing = error.name or str(error)
+    extra = "agent" if missing.partition(".")[0] in _AGENT_PACKAGES else "server"
     typer.echo(
-        f"trilens: this command needs the package {missing!r} (pip install 'trilens[server]')",
+        f"trilens: this command needs the package {missing!r} (pip install 'trilens[{extra}]')",
         err=True,
     )
     return USAGE

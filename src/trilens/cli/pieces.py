@@ -10,6 +10,8 @@ from trilens.model.errors import ExpositionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trilens.cli.compressed import Readable
+
 PIECE_BYTES: Final = 8 << 20  # well below what a server takes at once (server.max_body)
 _END: Final = b"# EOF"
 _TYPE: Final = b"# TYPE "
@@ -23,7 +25,7 @@ class Piece(NamedTuple):
     end: int  # bytes of the file that are read once this piece is
 
 
-def pieces(stream: BinaryIO, size: int = PIECE_BYTES) -> Iterator[Piece]:
+def pieces(stream: Readable, size: int = PIECE_BYTES) -> Iterator[Piece]:
     """The family that a piece ends in goes on in the next one, so its type is said again there."""
     rest, kind, line, end = b"", b"", 1, 0
     while chunk := stream.read(size):

@@ -35,10 +35,15 @@ def read_step(text: str | None, start_s: float, end_s: float) -> float:
         return float(text)
     except ValueError:
         pass
+    return read_duration(text, "--step")
+
+
+def read_duration(text: str, option: str) -> float:
+    """Seconds."""
     try:
         return duration_ms(text) / 1000
     except ValueError as e:
-        raise ConfigError(str(e)) from e
+        raise ConfigError(str(e), where=option) from e
 
 
 def show_moment(seconds: float) -> str:

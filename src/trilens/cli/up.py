@@ -19,6 +19,7 @@ def up(
     ] = None,
 ) -> None:
     """Run the server until it is interrupted."""
+    from trilens import __version__
     from trilens.serve.run import run_server
     from trilens.settings.load import load_settings
     from trilens.settings.tree import Settings
@@ -27,4 +28,8 @@ def up(
         overrides = {"storage.data_dir": data, "server.listen": listen}
         return load_settings(config, overrides)
 
-    run_server(load)
+    def announce(url: str, settings: Settings) -> None:
+        if settings.server.log_format == "text":  # or the log says it, in the form that its reader wants
+            typer.echo(f"Trilens {__version__} runs at {url} - Ctrl-C ends it")
+
+    run_server(load, announce)

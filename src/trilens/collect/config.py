@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from trilens.collect.config_section import ConfigPath, Section, Text
@@ -15,6 +14,8 @@ from trilens.collect.http_config import HttpConfig
 from trilens.collect.relabel import RelabelConfig
 from trilens.model.errors import ConfigError, UnknownSetting
 from trilens.settings.duration import Duration  # noqa: TC001  # pydantic reads it at run time
+from trilens.settings.explain import explain
+from trilens.settings.yaml_file import Place, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _DEFAULT_INTERVAL: Final = timedelta(minutes=1)
 _DEFAULT_TIMEOUT: Final = timedelta(seconds=10)
 _SIZE: Final = re.compile(r"(?P<count>[0-9]+(?:\.[0-9]+)?)(?P<unit>[KMGTPE]?)i?B")
+_NOWHERE: Final = Place(None)
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 # Parts of a Prometheus configuration that are not about scraping.
@@ -180,63 +182,86 @@ _GLOBAL_DEFAULTS: Final = frozenset(
 )  # fmt: skip
 
 
-def load_scrape_configs(document: Mapping[str, Any], base_dir: Path) -> list[ScrapeConfig]:
+def load_scrape_configs(
+    document: Mapping[str, Any], base_dir: Path, place: Place = _NOWHERE
+) -> list[ScrapeConfig]:
     """Every job of a Prometheus configuration. Relative paths in it are relative to `base_dir`.
 
-    Sections that are not about scraping (rule_files, alerting, remote_write, ...) are left to others.
+    `place` is where the document stands, for errors. Sections that are not about scraping (rule_files,
+    alerting, remote_write, ...) are left to others.
     """
     known = {"global", "scrape_configs", "scrape_config_files", *_OTHER_TOP_LEVEL}
-    _reject_unknown(document, known, "")
-    defaults = _mapping(document.get("global"), "global")
-    _reject_unknown(defaults, _GLOBAL_DEFAULTS | _OTHER_GLOBAL, "global.")
-    defaults = {key: value for key, value in defaults.items() if key in _GLOBAL_DEFAULTS}
-    _reject_unsupported(defaults, "global")
-    sections = [
-        (f"scrape_configs[{i}]", section) for i, section in enumerate(_sequence(document, "scrape_configs"))
-    ]
-    for pattern in _sequence(document, "scrape_config_files"):
+    _reject_unknown(document, known, place)
+    given = _mapping(document.get("global"), place / "global")
+    _reject_unknown(given, _GLOBAL_DEFAULTS | _OTHER_GLOBAL, place / "global")
+    values = {key: value for key, value in given.items() if key in _GLOBAL_DEFAULTS}
+    _reject_unsupported(values, place / "global")
+    defaults = _Defaults(values, place / "global")
+    sections = _sections(document, place)
+    for pattern in _sequence(document, "scrape_config_files", place):
         sections += _sections_of_files(str(pattern), base_dir)
-    configs = [_load_one(_mapping(section, path), defaults, path, base_dir) for path, section in sections]
+    configs = [_load_one(_mapping(section, at), defaults, at, base_dir) for at, section in sections]
     seen: set[str] = set()
-    for (path, _), config in zip(sections, configs, strict=True):
+    for (at, _), config in zip(sections, configs, strict=True):
         if config.job_name in seen:
-            raise ConfigError(f"{path}.job_name: there is another job {config.job_name!r}")
+            raise _wrong(at / "job_name", f"there is another job {config.job_name!r}")
         seen.add(config.job_name)
     return configs
 
 
-def _sections_of_files(pattern: str, base_dir: Path) -> list[tuple[str, Any]]:
+def read_scrape_configs(file: Path, what: str) -> list[ScrapeConfig]:
+    """The jobs of a prometheus.yml; `what` is its role, for the error when it cannot be read."""
+    document = read_yaml(file, what)
+    place = Place(document)
+    return load_scrape_configs(_mapping(document.tree, place), file.parent, place)
+
+
+def _sections(document: Mapping[str, Any], place: Place) -> list[tuple[Place, Any]]:
+    found = _sequence(document, "scrape_configs", place)
+    return [(place / "scrape_configs" / i, section) for i, section in enumerate(found)]
+
+
+def _sections_of_files(pattern: str, base_dir: Path) -> list[tuple[Place, Any]]:
     sections = []
     for file in sorted(base_dir.glob(pattern)):
-        try:
-            document = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as e:
-            raise ConfigError(f"cannot read {file}: {' '.join(str(e).split())}") from e
-        document = _mapping(document, str(file))
-        _reject_unknown(document, {"scrape_configs"}, f"{file}: ")
-        for i, section in enumerate(_sequence(document, "scrape_configs")):
-            sections.append((f"{file}: scrape_configs[{i}]", section))
+        place = Place(read_yaml(file, "a file of scrape_config_files"))
+        document = _mapping(place.file.tree if place.file is not None else None, place)
+        _reject_unknown(document, {"scrape_configs"}, place)
+        sections += _sections(document, place)
     return sections
 
 
-def _load_one(
-    section: Mapping[str, Any], defaults: Mapping[str, Any], path: str, base_dir: Path
-) -> ScrapeConfig:
-    _reject_unsupported(section, path)
+class _Defaults(NamedTuple):
+    """What `global` says for every job."""
+
+    values: Mapping[str, Any]
+    place: Place
+
+
+def _load_one(section: Mapping[str, Any], defaults: _Defaults, place: Place, base_dir: Path) -> ScrapeConfig:
+    _reject_unsupported(section, place)
     # What is not supported is switched off or empty here, so there is nothing to support.
-    merged = {k: value for k, value in {**defaults, **section}.items() if not _is_unsupported(k)}
+    merged = {k: value for k, value in {**defaults.values, **section}.items() if not _is_unsupported(k)}
     merged.setdefault("scrape_interval", _DEFAULT_INTERVAL)
     if "scrape_timeout" not in section:
         # A job that is scraped more often than the global timeout gets its own interval as timeout.
         try:
             timeout = _Timing.model_validate(merged)
         except ValidationError as e:
-            raise _explain(e, path) from e
+            raise _explain(e, section, defaults, place) from e
         merged["scrape_timeout"] = min(timeout.scrape_timeout, timeout.scrape_interval)
     try:
         return ScrapeConfig.model_validate(merged, context={"base_dir": base_dir})
     except ValidationError as e:
-        raise _explain(e, path) from e
+        raise _explain(e, section, defaults, place) from e
+
+
+def _explain(
+    error: ValidationError, section: Mapping[str, Any], defaults: _Defaults, place: Place
+) -> ConfigError:
+    first = (*error.errors(include_url=False)[0]["loc"], None)[0]
+    inherited = first in defaults.values and first not in section
+    return explain(error, defaults.place if inherited else place, _nearest_field)
 
 
 class _Timing(Section, extra="ignore"):
@@ -244,37 +269,37 @@ class _Timing(Section, extra="ignore"):
     scrape_timeout: Duration = _DEFAULT_TIMEOUT
 
 
-def _mapping(value: Any, path: str) -> dict[str, Any]:
+def _mapping(value: Any, place: Place) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: expected settings by name, got {type(value).__name__}")
+        raise _wrong(place, f"expected settings by name, got {type(value).__name__}")
     return value
 
 
-def _sequence(document: Mapping[str, Any], key: str) -> list[Any]:
+def _sequence(document: Mapping[str, Any], key: str, place: Place) -> list[Any]:
     value = document.get(key)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ConfigError(f"{key}: expected a list, got {type(value).__name__}")
+        raise _wrong(place / key, f"expected a list, got {type(value).__name__}")
     return value
 
 
-def _reject_unknown(section: Mapping[str, Any], known: set[str] | frozenset[str], prefix: str) -> None:
+def _reject_unknown(section: Mapping[str, Any], known: set[str] | frozenset[str], place: Place) -> None:
     for key in section:
         if key not in known:
-            raise UnknownSetting(f"{prefix}{key}", _nearest(str(key), known))
+            raise _unknown(place / key, known)
 
 
-def _reject_unsupported(section: Mapping[str, Any], path: str) -> None:
+def _reject_unsupported(section: Mapping[str, Any], place: Place) -> None:
     for key, value in section.items():
         if not value or not _is_unsupported(key):
             continue
         if key in _UNSUPPORTED:
-            raise ConfigError(f"{path}.{key}: {_UNSUPPORTED[key]}")
+            raise _wrong(place / key, _UNSUPPORTED[key])
         known = ", ".join(_SUPPORTED_DISCOVERY)
-        raise ConfigError(f"{path}.{key}: not supported yet", hint=f"use one of {known}")
+        raise _wrong(place / key, "not supported yet", hint=f"use one of {known}")
 
 
 def _is_unsupported(key: Any) -> bool:
@@ -282,21 +307,16 @@ def _is_unsupported(key: Any) -> bool:
     return key in _UNSUPPORTED or other_discovery
 
 
-def _explain(error: ValidationError, path: str) -> ConfigError:
-    """One clear line out of pydantic's list: an unknown name first, for it often causes the others."""
-    problems = error.errors(include_url=False)
-    for problem in problems:
-        if problem["type"] == "extra_forbidden":
-            return UnknownSetting(_path(path, problem["loc"]), _nearest(str(problem["loc"][-1]), _ALL_FIELDS))
-    lines = []
-    for problem in problems:
-        message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{_path(path, problem['loc'])}: {message}")
-    return ConfigError("; ".join(lines))
+def _wrong(place: Place, message: str, *, hint: str | None = None) -> ConfigError:
+    return ConfigError(f"{place}: {message}" if place.path else message, hint=hint, where=place.where)
 
 
-def _path(prefix: str, location: tuple[int | str, ...]) -> str:
-    return prefix + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+def _unknown(place: Place, known: set[str] | frozenset[str]) -> UnknownSetting:
+    return UnknownSetting(str(place), _nearest(str(place.path[-1]), known), where=place.where)
+
+
+def _nearest_field(place: Place) -> str | None:
+    return _nearest(str(place.path[-1]), _ALL_FIELDS)
 
 
 _ALL_FIELDS: Final = frozenset(

@@ -9,6 +9,8 @@ TrilensError
 │   ├── ScrapeError            a target that did not answer as it should
 │   │   └── ScrapeLimitExceeded
 │   ├── DiscoveryError         a list of targets that cannot be read
+│   ├── KubeApiError           a Kubernetes API server that did not answer as it should
+│   ├── NothingWritten         a backfill of which no sample was kept
 │   └── RemoteWriteError       a remote-write body that does not decode
 │       └── RemoteWriteUnsupported   ... in an encoding or a version that Trilens does not speak
 ├── QueryError
@@ -24,6 +26,7 @@ TrilensError
 │   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
 │   ├── StoreDamaged           a part on disk does not read back
 │   └── SchemaTooNew           written by a newer Trilens
+├── NodeError                  something of this machine that the agent cannot read
 ├── SourceError                the user's own Prometheus did not answer
 └── ServerError                a Trilens server did not answer a client command, or refused
 
@@ -53,18 +56,24 @@ class TrilensError(Exception):
 
 
 class ConfigError(TrilensError):
+    """`where` is the file, line and column that is wrong, or the option or variable."""
+
     http_status = 400
     prometheus_type = "bad_data"
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+        self.where = where
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
 
 
 class UnknownSetting(ConfigError):
     """A key that no setting has."""
 
-    def __init__(self, path: str, nearest: str | None) -> None:
+    def __init__(self, path: str, nearest: str | None, *, where: str | None = None) -> None:
         self.path = path
         self.nearest = nearest
         hint = f"did you mean {nearest!r}?" if nearest else "see docs/settings.md for every setting"
-        super().__init__(f"unknown setting {path!r}", hint=hint)
+        super().__init__(f"unknown setting {path!r}", hint=hint, where=where)
 
 
 class RequestError(TrilensError):
@@ -101,6 +110,23 @@ class DiscoveryError(IntakeError):
     http_status = 502
 
 
+class KubeApiError(IntakeError):
+    """`status` is the HTTP status it answered with; None where there was no answer."""
+
+    http_status = 502
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after_s: float | None = None
+    ) -> None:
+        self.status = status
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class NothingWritten(IntakeError):
+    exit_code = 1
+
+
 class RemoteWriteError(IntakeError):
     pass
 
@@ -114,6 +140,12 @@ class QueryError(TrilensError):
     prometheus_type = "execution"
 
 
+def line_and_column(text: str, position: int) -> tuple[int, int]:
+    """Both counted from 1, the column in characters."""
+    before = text[:position]
+    return before.count("\n") + 1, position - before.rfind("\n")
+
+
 class PromQLSyntaxError(QueryError):
     """Not PromQL; `position` is the offset in characters where reading stopped making sense."""
 
@@ -123,10 +155,9 @@ class PromQLSyntaxError(QueryError):
     def __init__(self, message: str, *, query: str, position: int | None = None) -> None:
         self.query = query
         self.position = position
+        self.reason = message
         if position is not None:
-            before = query[:position]
-            line = before.count("\n") + 1
-            column = position - (before.rfind("\n") + 1) + 1
+            line, column = line_and_column(query, position)
             message = f"{line}:{column}: parse error: {message}"
         super().__init__(message)
 
@@ -187,6 +218,12 @@ class StoreDamaged(StoreError):
 
 class SchemaTooNew(StoreError):
     hint = "use a Trilens at least as new as the one that wrote this data"
+
+
+class NodeError(TrilensError):
+    http_status = 503
+    prometheus_type = "unavailable"
+    exit_code = 1
 
 
 class SourceError(TrilensError):

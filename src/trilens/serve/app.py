@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
@@ -14,6 +15,9 @@ from trilens.model.errors import TrilensError
 from trilens.serve import status
 from trilens.serve.catalog import CatalogApi
 from trilens.serve.envelope import on_trilens_error, on_unexpected_error
+from trilens.serve.federate import FederateApi
+from trilens.serve.home import HomePage
+from trilens.serve.missing import on_http_error
 from trilens.serve.queries import QueryApi
 from trilens.serve.security import Gate
 from trilens.serve.self_metrics import Meter
@@ -25,7 +29,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, StatelessLifespan
 
-    from trilens.serve.history import HistoryApi
+    from trilens.promql.source import SeriesSource
+    from trilens.serve.backfill import BackfillApi
+    from trilens.serve.home import Ask
+    from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
     from trilens.serve.runner import QueryRunner
@@ -45,6 +52,7 @@ class Embedded:
 
     engines: EngineFactory
     catalog: Catalog
+    samples: SeriesSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +65,22 @@ class Parts:
     runner: QueryRunner
     metrics: SelfMetrics
     probes: Probes
+    overview: Callable[[], Awaitable[Overview]]
     status: StatusApi
     targets: TargetsApi
     write: WriteApi
-    history: HistoryApi
+    backfill: BackfillApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
+    source = parts.source
+    ask, source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
+    home = HomePage(parts.overview, ask, has_token=parts.token is not None)
     routes = [
-        *_source_routes(parts),
+        *source_routes,
         _route("/api/v1/write", parts.write.write, "POST"),
-        _route("/api/v1/import/openmetrics", parts.history.openmetrics, "POST"),
-        _route("/api/v1/import/prometheus", parts.history.prometheus, "POST"),
+        _route("/api/v1/import/openmetrics", parts.backfill.openmetrics, "POST"),
+        _route("/api/v1/import/prometheus", parts.backfill.prometheus, "POST"),
         _route("/api/v1/targets", parts.targets.targets),
         _route("/api/v1/targets/metadata", parts.targets.metadata),
         _route("/api/v1/scrape_pools", parts.targets.pools),
@@ -87,13 +99,17 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/-/ready", parts.probes.ready),
         _route("/-/reload", parts.probes.reload, "POST", "PUT"),
         _route("/metrics", parts.probes.metrics),
-        _route("/", parts.probes.page),
+        _route("/", home.show),
     ]
     handlers: dict[object, str] = {route.endpoint: route.path.replace("{name}", ":name") for route in routes}
     return Starlette(
         routes=routes,
         lifespan=lifespan,
-        exception_handlers={TrilensError: on_trilens_error, Exception: on_unexpected_error},
+        exception_handlers={
+            TrilensError: on_trilens_error,
+            HTTPException: on_http_error([route.path for route in routes]),
+            Exception: on_unexpected_error,
+        },
         middleware=[
             Middleware(Meter, metrics=parts.metrics, handlers=handlers),
             Middleware(Gate, server=parts.settings.server, token=parts.token),
@@ -101,7 +117,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
     )
 
 
-_SOURCE_PATHS = (
+_SENT_ON = (
     "query",
     "query_range",
     "series",
@@ -112,17 +128,16 @@ _SOURCE_PATHS = (
 )
 
 
-def _source_routes(parts: Parts) -> list[Route]:
-    """What is asked of the samples: here, or of the server that has them. The most frequent come first."""
+# What is asked of the samples: here, or of the server that has them. The most frequent come first.
+
+
+def _embedded(parts: Parts, source: Embedded) -> tuple[Ask, list[Route]]:
     max_body = parts.settings.server.max_body
-    if not isinstance(parts.source, Embedded):
-        # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
-        forward = parts.source.forward
-        return [_route(f"/api/v1/{path}", partial(forward), "GET", "POST") for path in _SOURCE_PATHS]
     lookback_ms = round(parts.settings.query.lookback_delta.total_seconds() * 1000)
-    queries = QueryApi(parts.source.engines, parts.runner, lookback_ms=lookback_ms, max_body=max_body)
-    catalog = CatalogApi(parts.source.catalog, parts.runner, max_body=max_body)
-    return [
+    queries = QueryApi(source.engines, parts.runner, lookback_ms=lookback_ms, max_body=max_body)
+    catalog = CatalogApi(source.catalog, parts.runner, max_body=max_body)
+    federation = FederateApi(source.samples, parts.runner, lookback_ms=lookback_ms)
+    return queries.envelope, [
         _route("/api/v1/query", queries.instant, "GET", "POST"),
         _route("/api/v1/query_range", queries.range, "GET", "POST"),
         _route("/api/v1/series", catalog.series, "GET", "POST"),
@@ -130,7 +145,14 @@ def _source_routes(parts: Parts) -> list[Route]:
         _route("/api/v1/label/{name}/values", catalog.label_values),
         _route("/api/v1/metadata", catalog.metadata),
         _route("/api/v1/query_exemplars", status.exemplars, "GET", "POST"),
+        _route("/federate", federation.federate),
     ]
+
+
+def _sent_on(source: Upstream) -> tuple[Ask, list[Route]]:
+    # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
+    routes = [_route(f"/api/v1/{path}", partial(source.forward), "GET", "POST") for path in _SENT_ON]
+    return source.envelope, routes
 
 
 def _route(path: str, handler: Any, *methods: str) -> Route:

@@ -1,11 +1,11 @@
-"""Queries of a data directory that no server has open, and history into one."""
+"""Queries of a data directory that no server has open, and backfills into one."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trilens.collect.history import HistoryReceiver
+from trilens.collect.backfill import BackfillReceiver
 from trilens.model.errors import ConfigError
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
@@ -38,12 +38,12 @@ def answer_at_rest(directory: Path, params: Mapping[str, str]) -> bytes:
 
 
 @contextmanager
-def history_at_rest(directory: Path) -> Iterator[HistoryReceiver]:
-    """Takes history into a directory, which may be a new one: a server can be started on it afterwards."""
+def backfill_at_rest(directory: Path) -> Iterator[BackfillReceiver]:
+    """Into a directory that may be a new one: a server can be started on it afterwards."""
     if directory.exists() and not (directory / ENGINE_DIR).is_dir() and any(directory.iterdir()):
         raise ConfigError(f"{directory} holds other things, and no Trilens data")
     store = open_store(StorageSettings(data_dir=directory), upkeep=False)
     try:
-        yield HistoryReceiver(store)
+        yield BackfillReceiver(store)
     finally:
         store.close()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.model.query import QueryGuard
     from trilens.model.series import Matcher
     from trilens.serve.ports import Catalog, MetricDescription
     from trilens.serve.runner import QueryRunner
@@ -40,8 +41,8 @@ class CatalogApi:
             raise RequestError("no match[] parameter provided")
         start_ms, end_ms = params.range_ms()
 
-        def find() -> list[bytes]:
-            frames = [self._catalog.series_labels(matchers, start_ms, end_ms) for matchers in wanted]
+        def find(guard: QueryGuard) -> list[bytes]:
+            frames = [self._catalog.series_labels(matchers, start_ms, end_ms, guard) for matchers in wanted]
             texts = [text for frame in frames for text in label_texts(frame)]
             return texts if len(frames) == 1 else sorted(set(texts))
 
@@ -52,10 +53,9 @@ class CatalogApi:
         start_ms, end_ms = params.range_ms()
         wanted = matcher_sets(params)
 
-        def find() -> list[str]:
-            if not wanted:
-                return sorted(self._catalog.label_names(None, start_ms, end_ms))
-            return sorted({n for m in wanted for n in self._catalog.label_names(m, start_ms, end_ms)})
+        def find(guard: QueryGuard) -> list[str]:
+            names = [self._catalog.label_names(m, start_ms, end_ms, guard) for m in wanted or (None,)]
+            return sorted(set().union(*names))
 
         return await self._answer(request, params, find, orjson.dumps)
 
@@ -67,10 +67,9 @@ class CatalogApi:
         start_ms, end_ms = params.range_ms()
         wanted = matcher_sets(params)
 
-        def find() -> list[str]:
-            if not wanted:
-                return sorted(self._catalog.label_values(name, None, start_ms, end_ms))
-            return sorted({v for m in wanted for v in self._catalog.label_values(name, m, start_ms, end_ms)})
+        def find(guard: QueryGuard) -> list[str]:
+            values = [self._catalog.label_values(name, m, start_ms, end_ms, guard) for m in wanted or (None,)]
+            return sorted(set().union(*values))
 
         return await self._answer(request, params, find, orjson.dumps)
 
@@ -86,18 +85,19 @@ class CatalogApi:
         self,
         request: Request,
         params: Params,
-        find: Callable[[], list[Any]],
+        find: Callable[[QueryGuard], list[Any]],
         encode: Callable[[list[Any]], bytes],
     ) -> Response:
         limit = params.count("limit")
         gzip = accepts_gzip(request)
+        guard = self._runner.guard()
 
         def work() -> tuple[bytes, bool]:
-            found = find()
+            found = find(guard)
             warnings = [TRUNCATED] if limit is not None and len(found) > limit else []
             return pack(success(encode(found[:limit]), warnings), gzip)
 
-        return packed_response(await self._runner.run(request, self._runner.guard(), work))
+        return packed_response(await self._runner.run(request, guard, work))
 
 
 def matcher_sets(params: Params) -> list[tuple[Matcher, ...]]:

@@ -9,16 +9,14 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import yaml
-
-from trilens.collect.config import load_scrape_configs
-from trilens.collect.history import HistoryReceiver
+from trilens.collect.backfill import BackfillReceiver
+from trilens.collect.config import load_scrape_configs, read_scrape_configs
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
-from trilens.model.errors import ConfigError, TrilensError
+from trilens.model.errors import TrilensError
 from trilens.promql.engine import Engine
 from trilens.serve.app import Embedded, Parts, build_app
-from trilens.serve.history import HistoryApi
+from trilens.serve.backfill import BackfillApi
 from trilens.serve.lean import keep_pandas_out
 from trilens.serve.probes import Probes
 from trilens.serve.runner import QueryRunner
@@ -27,7 +25,6 @@ from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.write import WriteApi
-from trilens.settings.files import read_text
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
@@ -60,9 +57,14 @@ class System:
         self.store = open_store(settings.storage) if self.upstream is None else None
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._push = _self_push(settings, self.metrics)
-        receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
-        history = HistoryReceiver(self.store, settings.storage.retention) if self.store is not None else None
-        state = SystemState(self.runner, self.store, self.scrapes, receiver, settings.source.url)
+        receiver: RemoteWriteReceiver | None = None
+        backfill: BackfillReceiver | None = None
+        if self.store is not None:
+            receiver = RemoteWriteReceiver(self.store)
+            backfill = BackfillReceiver(self.store, settings.storage.retention)
+        state = SystemState(
+            self.runner, self.store, self.scrapes, receiver, self.upstream, settings.storage.retention
+        )
         self.metrics.watch(state.metrics)
         self._status = StatusApi(lambda: self.settings, self.store, self.runner)
         self.app = build_app(
@@ -72,11 +74,12 @@ class System:
                 source=self._source(),
                 runner=self.runner,
                 metrics=self.metrics,
-                probes=Probes(state.readiness, state.overview, self.reload, self.metrics),
+                probes=Probes(state.readiness, self.reload, self.metrics),
+                overview=state.overview,
                 status=self._status,
                 targets=TargetsApi(self.scrapes),
                 write=WriteApi(receiver, self._intake, max_body),
-                history=HistoryApi(history, self._intake, max_body),
+                backfill=BackfillApi(backfill, self._intake, max_body),
             )
         )
 
@@ -85,7 +88,7 @@ class System:
             return self.upstream
         store = self.store
         assert store is not None
-        return Embedded(lambda lookback_ms: Engine(store, lookback_ms=lookback_ms), store)
+        return Embedded(lambda lookback_ms: Engine(store, lookback_ms=lookback_ms), store, store)
 
     async def start(self) -> None:
         if self.upstream is not None:
@@ -160,16 +163,9 @@ def _self_push(settings: Settings, metrics: SelfMetrics) -> SelfPush | None:
 def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
     """The jobs to scrape, from trilens.yaml itself or from the prometheus.yml it names."""
     file = settings.scrape.config_file
-    if file is None:
-        return load_scrape_configs(settings.scrape.inline_document(), settings.base_dir)
-    text = read_text(file, "scrape.config_file")
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as e:
-        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(e).split())}") from e
-    if not isinstance(document, dict):
-        raise ConfigError(f"{file}: expected a Prometheus configuration")
-    return load_scrape_configs(document, file.parent)
+    if file is not None:
+        return read_scrape_configs(file, "scrape.config_file")
+    return load_scrape_configs(settings.scrape.inline_document(), settings.base_dir, settings.scrape_place)
 
 
 def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
@@ -184,7 +180,9 @@ def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
             retention_5m=storage.retention_5m,
             retention_1h=storage.retention_1h,
             out_of_order=storage.out_of_order_time_window,
+            series_in_memory=storage.series_in_memory,
             recent_bytes=int(storage.recent_memory),
+            strips_bytes=int(storage.recent_memory) // 10,
             memory_bytes=int(storage.memory_limit),
         ),
         upkeep=upkeep,

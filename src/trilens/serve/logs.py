@@ -9,17 +9,17 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trilens.settings.server import ServerSettings
+    from trilens.settings.service import ServiceSettings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
-def configure_logs(server: ServerSettings) -> None:
+def configure_logs(service: ServiceSettings) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if server.log_format == "json" else TextLines())
+    handler.setFormatter(JsonLines() if service.log_format == "json" else TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(server.log_level.upper())
+    root.setLevel(service.log_level.upper())
     # uvicorn tells at length of things that are said here already.
     logging.getLogger("uvicorn").setLevel(max(root.level, logging.WARNING))
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trilens.model.labels import LabelFrame
+    from trilens.model.query import QueryGuard
     from trilens.model.series import Matcher
     from trilens.promql.engine import Engine
 
@@ -28,12 +29,19 @@ class MetricDescription(Protocol):
 class Catalog(Protocol):
     """Which series there are, by their labels."""
 
-    def label_names(self, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int) -> list[str]: ...
-
-    def label_values(
-        self, name: str, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int
+    def label_names(
+        self, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int, guard: QueryGuard
     ) -> list[str]: ...
 
-    def series_labels(self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int) -> LabelFrame: ...
+    def label_values(
+        self, name: str, matchers: tuple[Matcher, ...] | None, start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> list[str]: ...
+
+    def series_labels(
+        self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int, guard: QueryGuard
+    ) -> LabelFrame: ...
+
+    def labels_in_memory(self) -> LabelFrame:
+        """Of the series that take memory now."""
 
     def metadata(self, metric: str | None) -> Mapping[str, Sequence[MetricDescription]]: ...

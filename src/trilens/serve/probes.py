@@ -1,4 +1,4 @@
-"""/healthz, /readyz and their Prometheus twins /-/healthy, /-/ready; /-/reload; /metrics; the page at `/`."""
+"""/healthz, /readyz and their Prometheus twins /-/healthy, /-/ready; /-/reload; /metrics."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
-from trilens.serve.page import render
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
 
-    from trilens.serve.page import Overview
     from trilens.serve.self_metrics import SelfMetrics
 
 
@@ -30,13 +28,11 @@ class Readiness(NamedTuple):
 class Probes:
     def __init__(
         self,
-        readiness: Callable[[], Readiness],
-        overview: Callable[[], Overview],
+        readiness: Callable[[], Awaitable[Readiness]],
         reload: Callable[[], Awaitable[None]],
         metrics: SelfMetrics,
     ) -> None:
         self._readiness = readiness
-        self._overview = overview
         self._reload = reload
         self._metrics = metrics
 
@@ -44,7 +40,7 @@ class Probes:
         return Response(b'{"healthy":true}', media_type=JSON)
 
     async def readyz(self, _request: Request) -> Response:
-        state = self._readiness()
+        state = await self._readiness()
         body = orjson.dumps({"ready": state.ready, **state.details})
         return Response(body, 200 if state.ready else 503, media_type=JSON)
 
@@ -52,7 +48,7 @@ class Probes:
         return PlainTextResponse("Trilens is healthy.\n")
 
     async def ready(self, _request: Request) -> Response:
-        if self._readiness().ready:
+        if (await self._readiness()).ready:
             return PlainTextResponse("Trilens is ready.\n")
         return PlainTextResponse("Trilens is not ready; /readyz says why.\n", 503)
 
@@ -68,6 +64,3 @@ class Probes:
             return pack(text, gzip), content_type
 
         return packed_response(*await asyncio.to_thread(work))  # it asks the store how large it is
-
-    async def page(self, _request: Request) -> Response:
-        return HTMLResponse(await asyncio.to_thread(lambda: render(self._overview())))

@@ -12,6 +12,7 @@ import aiohttp
 from trilens import __version__
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
+from trilens.model.errors import ConfigError
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
 
 if TYPE_CHECKING:
@@ -58,18 +59,18 @@ class SelfPush:
         assert self._session is not None
         assert self._settings.url is not None
         body = encode(rows_of(self._metrics, self._settings.labels, int(time.time() * 1000)))
-        headers = {
-            **self._settings.request_headers(),
-            **HEADERS,
-            "User-Agent": f"trilens/{__version__}",
-        }
         try:
+            headers = {
+                **self._settings.request_headers(),
+                **HEADERS,
+                "User-Agent": f"trilens/{__version__}",
+            }
             async with self._session.post(self._settings.url, data=body, headers=headers) as answer:
                 if answer.status >= 300:
                     text = (await answer.text(errors="replace"))[:200].strip()
                     self._failed(f"HTTP {answer.status}: {text}")
                     return
-        except (aiohttp.ClientError, TimeoutError) as e:
+        except (aiohttp.ClientError, TimeoutError, ConfigError) as e:  # a secret's file may be gone
             self._failed(str(e) or type(e).__name__)
             return
         if self._failing:

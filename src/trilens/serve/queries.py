@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -51,6 +51,17 @@ class QueryApi:
         return await self._answer(
             request, params, lambda guard: engine.range(query, start_ms, end_ms, step_ms, guard)
         )
+
+    async def envelope(self, request: Request, query: str) -> dict[str, Any]:
+        """The whole answer to an instant query about now, for who is not a client of the API."""
+        guard = self._runner.guard()
+        at_ms = int(time.time() * 1000)
+
+        def work() -> bytes:
+            return body_of(self._usual.instant(query, at_ms, guard))
+
+        found: dict[str, Any] = orjson.loads(await self._runner.run(request, guard, work))
+        return found
 
     def _engine(self, params: Params) -> Engine:
         lookback_ms = params.duration_ms("lookback_delta")

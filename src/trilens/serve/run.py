@@ -18,7 +18,6 @@ from trilens import __version__
 from trilens.model.errors import ConfigError
 from trilens.serve.compose import System
 from trilens.serve.logs import configure_logs
-from trilens.serve.security import required_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,9 +29,10 @@ log = logging.getLogger(__name__)
 _BACKLOG = 1024
 _SWITCH_S = 0.001  # Python's default of 5 ms is what a short query would wait for each scrape being parsed
 _KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
+_DATE_S = 1.0
 
 
-def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | None = None) -> None:
+def run_server(load: Callable[[], Settings], announce: Callable[[str, Settings], None]) -> None:
     """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers."""
     settings = load()
     configure_logs(settings.server)
@@ -41,9 +41,9 @@ def run_server(load: Callable[[], Settings], announce: Callable[[str], None] | N
 
 
 async def serve(
-    settings: Settings, load: Callable[[], Settings], announce: Callable[[str], None] | None = None
+    settings: Settings, load: Callable[[], Settings], announce: Callable[[str, Settings], None]
 ) -> None:
-    token = required_token(settings.server)
+    token = settings.server.required_token()
     check_certificate(settings)
     listener = bind(settings)
     try:
@@ -60,8 +60,7 @@ async def serve(
         await system.start()
         url = url_of(listener, secure=settings.server.tls_cert_file is not None)
         log.info("listening", extra={"url": url, "version": __version__})
-        if announce is not None:
-            announce(url)
+        announce(url, settings)
         await server.serve(sockets=[listener])
     finally:
         listener.close()
@@ -92,6 +91,13 @@ class _Server(uvicorn.Server):
             )
         )
         self._system = system
+        self._stopping = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """uvicorn looks ten times a second whether to stop; this waits, and keeps the date header true."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _DATE_S)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -101,6 +107,7 @@ class _Server(uvicorn.Server):
         self._system.cancel_queries()
         self.force_exit = self.should_exit  # asked twice: do not wait for connections
         self.should_exit = True
+        self._stopping.set()
 
 
 def check_certificate(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from trilens.model.errors import QueryCancelled
 from trilens.model.query import QueryGuard
+from trilens.serve.leaving import client_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,5 @@ class QueryRunner:
 
 
 async def _cancel_when_gone(request: Request, guard: QueryGuard) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    await client_gone(request)
     guard.cancel()

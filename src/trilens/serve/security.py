@@ -6,17 +6,13 @@ the page's own name in Host when it tricks DNS into pointing at 127.0.0.1, and a
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
-import ipaddress
 from typing import TYPE_CHECKING, Final
 
 import orjson
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
-from trilens.model.errors import ConfigError
+from trilens.model.access import carries_token, names_known_host
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -26,17 +22,6 @@ if TYPE_CHECKING:
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})  # probes carry no token
 _REMEMBERED_HOSTS: Final = 64
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-def required_token(server: ServerSettings) -> str | None:
-    """The token to ask for; raises when the address is reachable from elsewhere and there is none."""
-    token = server.read_token()
-    if token is None and not server.on_loopback:
-        raise ConfigError(
-            f"refusing to listen on {server.listen} without a token: anyone could read everything",
-            hint="set server.token or server.token_file (TRILENS_SERVER_TOKEN), or listen on 127.0.0.1",
-        )
-    return token
 
 
 class Gate:
@@ -67,7 +52,7 @@ class Gate:
 
     def _refusal(self, method: str, headers: Headers, origin: str | None, shared: bool) -> Response | None:
         if self._token is not None:
-            if not self._has_token(headers.get("authorization", "")):
+            if not carries_token(headers.get("authorization", ""), self._token):
                 challenge = {"WWW-Authenticate": 'Bearer realm="trilens", Basic realm="trilens"'}
                 return _refuse(
                     401, "this server needs its token: send it as Authorization: Bearer", challenge
@@ -80,36 +65,13 @@ class Gate:
             return _refuse(403, "refused: a page of another site may not post here (see server.cors_origins)")
         return None
 
-    def _has_token(self, authorization: str) -> bool:
-        """A bearer token, or basic auth with any user and the token as password."""
-        assert self._token is not None
-        scheme, _, value = authorization.partition(" ")
-        given = value.strip().encode("utf-8", "surrogateescape")
-        if scheme.lower() == "basic":
-            try:
-                given = base64.b64decode(given, validate=True).partition(b":")[2]
-            except binascii.Error:
-                return False
-        elif scheme.lower() != "bearer":
-            return False
-        return hmac.compare_digest(given, self._token)
-
     def _known_host(self, host: str) -> bool:
         if host in self._seen_hosts:
             return True
-        bracketed = host.startswith("[") and "]" in host
-        name = host[1 : host.index("]")] if bracketed else host.partition(":")[0]
-        known = name == "localhost" or name in self._hosts or host in self._hosts or _is_loopback(name)
+        known = names_known_host(host, self._hosts)
         if known and len(self._seen_hosts) < _REMEMBERED_HOSTS:
             self._seen_hosts.add(host)
         return known
-
-
-def _is_loopback(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 def _cross_site(headers: Headers, origin: str | None) -> bool:

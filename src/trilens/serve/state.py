@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import threading
 import time
+from collections import deque
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trilens.serve.masking import masked
 from trilens.serve.page import Overview, bytes_text
 from trilens.serve.probes import Readiness
 from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
+from trilens.settings.duration import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime, timedelta
 
     from prometheus_client import Metric
 
     from trilens.collect.manager import ScrapeManager
     from trilens.collect.remote_write import RemoteWriteReceiver
     from trilens.serve.runner import QueryRunner
+    from trilens.serve.upstream import Trouble, Upstream
     from trilens.store.store import Store, StoreStats
 
+_PACE_S = 60.0
 _STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slowly
 
 
@@ -34,49 +41,63 @@ class SystemState:
         store: Store | None,
         scrapes: ScrapeManager | None,
         receiver: RemoteWriteReceiver | None,
-        source_url: str | None,
+        upstream: Upstream | None,
+        retention: timedelta,
     ) -> None:
         self._runner = runner
         self._store = store
         self._scrapes = scrapes
         self._receiver = receiver
-        self._source_url = source_url
+        self._upstream = upstream
+        self._retention = retention
+        self._pace = Pace()
         self._began = time.monotonic()
         self._lock = threading.Lock()
         self._known_stats: StoreStats | None = None
         self._known_at = 0.0
 
-    def readiness(self) -> Readiness:
+    async def readiness(self) -> Readiness:
         details: dict[str, object] = {}
         ready = True
         if self._store is not None:
             health = self._store.health()
             ready = health.ready
             details["store"] = asdict(health)
-        if self._source_url is not None:
-            details["source"] = {"url": masked(self._source_url)}
+        if self._upstream is not None:
+            trouble = await self._upstream.check()
+            ready = trouble is None
+            why = {"error": trouble.reason, "since": _stamp(trouble.since)} if trouble is not None else {}
+            details["source"] = {"url": self._upstream.url, "reachable": ready, **why}
         if self._scrapes is not None:
             details["scrape"] = self._target_counts(self._scrapes)
         return Readiness(ready, details)
 
-    def overview(self) -> Overview:
+    async def overview(self) -> Overview:
+        trouble = await self._upstream.check() if self._upstream is not None else None
+        return await asyncio.to_thread(self._overview, trouble)  # it asks the store how large it is
+
+    def _overview(self, trouble: Trouble | None) -> Overview:
         facts: list[tuple[str, str]] = []
-        notices: list[str] = []
+        notices = [f"{trouble.reason} (since {_stamp(trouble.since)})"] if trouble is not None else []
         if self._store is not None:
             stats, health = self._stats(self._store), self._store.health()
             samples = stats.samples + stats.pending_samples
+            pace = self._pace.of(stats.written_samples + stats.pending_samples)
             facts += [("series", f"{stats.series:,}"), ("samples", f"{samples:,}")]
-            facts.append(("on disk", bytes_text(stats.disk_bytes)))
+            facts += [("samples a second", f"{pace:,.0f}"), ("on disk", bytes_text(stats.disk_bytes))]
+            facts.append(("kept for", format_duration(self._retention)))
             if health.read_only_reason:
                 notices.append(f"Writes are refused: {health.read_only_reason}")
             notices += [f"Damage found at start: {damage}" for damage in health.damage]
         if self._scrapes is not None:
             counts = self._target_counts(self._scrapes)
             facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
+        facts.append(("memory", bytes_text(memory) if (memory := _resident_bytes()) else "unknown"))
         facts.append(("queries running", str(self._runner.running)))
-        source = f"Queries are answered by {masked(self._source_url)}." if self._source_url else ""
+        source = f"Queries are answered by {self._upstream.url}." if self._upstream is not None else ""
         targets = self._scrapes.targets() if self._scrapes is not None else []
-        return Overview(time.monotonic() - self._began, source, notices, facts, targets)
+        uptime_s = time.monotonic() - self._began
+        return Overview(uptime_s, source, notices, facts, targets, self._store is not None)
 
     def metrics(self) -> Iterator[Metric]:
         yield gauge("trilens_queries_running", "Queries that wait or run.", self._runner.running)
@@ -99,3 +120,31 @@ class SystemState:
         for target in scrapes.targets():
             counts[target.health] += 1
         return counts
+
+
+class Pace:
+    """How fast a count grows, over the last minute; over more where nobody has looked for longer."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
+
+    def of(self, count: int) -> float:
+        now = time.monotonic()
+        self._seen.append((now, count))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= _PACE_S:
+            self._seen.popleft()
+        since, before = self._seen[0]
+        return (count - before) / max(now - since, 1e-3)
+
+
+def _resident_bytes() -> int | None:
+    """Memory of this process; None where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

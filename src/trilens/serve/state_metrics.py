@@ -61,6 +61,7 @@ def store_metrics(stats: StoreStats, health: StoreHealth) -> Iterator[Metric]:
     yield gauge("trilens_store_disk_bytes", "Size on disk.", stats.disk_bytes)
     yield gauge("trilens_store_pending_samples", "Samples not on disk yet.", stats.pending_samples)
     yield gauge("trilens_store_recent_bytes", "Memory of the recent window.", stats.recent_bytes)
+    yield gauge("trilens_store_engine_reads", "Reads running in the engine.", stats.engine_reads)
     yield _counter("trilens_store_written_samples", "Samples written to disk.", stats.written_samples)
 
 

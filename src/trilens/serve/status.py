@@ -17,7 +17,7 @@ from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols
 from trilens.promql.parse import prettify
 from trilens.serve.envelope import reply
 from trilens.serve.masking import masked
-from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS, read_params
+from trilens.serve.params import read_params
 from trilens.serve.queries import invalid_query
 from trilens.settings.duration import format_duration
 
@@ -102,7 +102,7 @@ class StatusApi:
         work = self._runner.run(
             request,
             self._runner.guard(),
-            lambda: cardinality(catalog.series_labels((), MIN_TIME_MS, MAX_TIME_MS), limit),
+            lambda: cardinality(catalog.labels_in_memory(), limit),
         )
         return reply(request, await work)
 

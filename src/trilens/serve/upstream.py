@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 import aiohttp
+import orjson
 import yarl
 from starlette.responses import Response
 
-from trilens.model.errors import QueryCancelled, SourceError
+from trilens.model.errors import ConfigError, QueryCancelled, SourceError
+from trilens.serve.leaving import client_gone
+from trilens.serve.masking import masked
 from trilens.serve.params import read_body
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.requests import Request
 
     from trilens.settings.endpoint import SourceSettings
 
 _PASSED_ON: Final = ("content-type", "accept-encoding", "accept")
 _PASSED_BACK: Final = ("content-type", "content-encoding", "vary")
+_PROBE: Final = "/api/v1/query?query=1"  # every server of this kind answers it, from no data at all
+_PROBE_TIMEOUT_S: Final = 3.0  # probes of ours give up after a few seconds themselves
+_FRESH_S: Final = 2.0  # how long the outcome of a probe holds
+
+
+class Trouble(NamedTuple):
+    """Why the source does not answer, and since when it was seen not to."""
+
+    reason: str
+    since: datetime
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
 
 
 class Upstream:
@@ -26,15 +50,17 @@ class Upstream:
 
     def __init__(self, source: SourceSettings, max_body: int) -> None:
         assert source.url is not None
-        self.url = source.url
+        self._base = source.url
+        self.url = str(masked(source.url))  # as it may be shown
         self._source = source
         self._max_body = max_body
         self._session: aiohttp.ClientSession | None = None
+        self.trouble: Trouble | None = None
+        self._probed_at = -_FRESH_S
+        self._probing = asyncio.Lock()
 
     async def start(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=self._source.timeout.total_seconds())
         self._session = aiohttp.ClientSession(
-            timeout=timeout,
             auto_decompress=False,  # a compressed answer goes through as it is
             connector=aiohttp.TCPConnector(limit=64, ssl=self._source.tls()),
             skip_auto_headers=("Accept-Encoding", "User-Agent"),
@@ -46,8 +72,50 @@ class Upstream:
 
     async def forward(self, request: Request) -> Response:
         body = await read_body(request, self._max_body)
-        asking = asyncio.ensure_future(self._ask(request, body))
-        watcher = asyncio.ensure_future(_gone(request))
+        query = request.scope["query_string"].decode("latin-1")
+        path = request.scope["raw_path"].decode("latin-1")  # as it came: a decoded label name may hold a "?"
+        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+        answer = await self._ask_for(
+            request, request.method, f"{path}?{query}" if query else path, headers, body
+        )
+        passed = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
+        return Response(answer.content, answer.status, passed)
+
+    async def envelope(self, request: Request, query: str) -> dict[str, Any]:
+        """The whole answer to an instant query of our own."""
+        path = f"/api/v1/query?{urlencode({'query': query})}"
+        answer = await self._ask_for(request, "GET", path, {}, b"")
+        found: dict[str, Any] = orjson.loads(answer.content)
+        return found
+
+    async def check(self) -> Trouble | None:
+        """Whether the source answers now, or did a moment ago: for probes, which come often."""
+        async with self._probing:
+            if time.monotonic() - self._probed_at >= _FRESH_S:
+                reason = await self._probe()
+                self._probed_at = time.monotonic()
+                if reason is None:
+                    self.trouble = None
+                else:
+                    since = datetime.now(UTC) if self.trouble is None else self.trouble.since
+                    self.trouble = Trouble(reason, since)
+        return self.trouble
+
+    async def _probe(self) -> str | None:
+        timeout_s = min(_PROBE_TIMEOUT_S, self._source.timeout.total_seconds())
+        try:
+            answer = await self._ask("GET", _PROBE, {}, b"", timeout_s)
+        except SourceError as e:
+            return e.message
+        return None if answer.status == 200 else f"the metric source {self.url} answered HTTP {answer.status}"
+
+    async def _ask_for(
+        self, request: Request, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> _Answer:
+        """Ask on behalf of a client, for as long as it waits."""
+        timeout_s = self._source.timeout.total_seconds()
+        asking = asyncio.ensure_future(self._ask(method, path, headers, body, timeout_s))
+        watcher = asyncio.ensure_future(client_gone(request))
         try:
             await asyncio.wait((asking, watcher), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -57,29 +125,33 @@ class Upstream:
             watcher.cancel()
             asking.cancel()
 
-    async def _ask(self, request: Request, body: bytes) -> Response:
+    async def _ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, timeout_s: float
+    ) -> _Answer:
         assert self._session is not None
-        headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        headers.setdefault("accept-encoding", "identity")
-        headers.update(self._source.request_headers())
-        query = request.scope["query_string"].decode("latin-1")
-        path = request.scope["raw_path"].decode("latin-1")  # as it came: a decoded label name may hold a "?"
-        url = yarl.URL(self.url + path + (f"?{query}" if query else ""), encoded=True)
+        url = yarl.URL(self._base + path, encoded=True)
         try:
+            sent = {"accept-encoding": "identity", **headers, **self._source.request_headers()}
             async with self._session.request(
-                request.method, url, data=body or None, headers=headers, allow_redirects=False
+                method,
+                url,
+                data=body or None,
+                headers=sent,
+                allow_redirects=False,  # our credentials are for this server and no other
+                timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as answer:
                 content = await answer.read()
         except TimeoutError as e:
             raise SourceError(
-                f"{self.url} did not answer within {self._source.timeout.total_seconds():g} s",
+                f"the metric source {self.url} did not answer within {timeout_s:g} s",
                 hint="ask for less, or raise source.timeout",
             ) from e
         except aiohttp.ClientError as e:
             raise SourceError(f"cannot reach the metric source {self.url}: {e}", hint="see source.url") from e
+        except ConfigError as e:  # a secret's file is read anew each time, and may be gone
+            raise SourceError(f"cannot ask the metric source {self.url}: {e.message}") from e
         self._check(answer, content)
-        passed = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
-        return Response(content, answer.status, passed)
+        return _Answer(answer.status, answer.headers, content)
 
     def _check(self, answer: aiohttp.ClientResponse, content: bytes) -> None:
         """What has the API's own shape is passed on, errors too; anything else is trouble with the source."""
@@ -87,6 +159,12 @@ class Upstream:
             raise SourceError(
                 f"the metric source {self.url} refused our credentials (HTTP {answer.status})",
                 hint="see the source settings: bearer_token, username, tenant, cert_file",
+            )
+        if 300 <= answer.status < 400:
+            target = masked(answer.headers.get("location", "nowhere"))
+            raise SourceError(
+                f"the metric source {self.url} redirects to {target} (HTTP {answer.status})",
+                hint="redirects are not followed; set source.url to where it really is",
             )
         if answer.content_type != "application/json":
             start = (
@@ -97,8 +175,3 @@ class Upstream:
             raise SourceError(
                 f"the metric source {self.url} answered HTTP {answer.status}: {start or 'not JSON'}"
             )
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import ConfigError
 from trilens.settings.files import read_text
+from trilens.settings.header import UNSENDABLE, is_sendable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,4 +38,6 @@ def load_client_settings(
     token = environ.get(TOKEN_VARIABLE) or None
     if token is None and (file := environ.get(TOKEN_FILE_VARIABLE)):
         token = read_text(Path(file), TOKEN_FILE_VARIABLE).strip() or None
+    if token is not None and not is_sendable(token):
+        raise ConfigError(f"the token {UNSENDABLE}")
     return ClientSettings(url, token)

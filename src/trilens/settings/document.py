@@ -28,11 +28,13 @@ Settings come from four places; the first that names one wins:
 3. the file given with `--config` or in `TRILENS_CONFIG`, or `trilens.yaml` in the working directory,
 4. the defaults below.
 
-A name that nobody knows is an error that says which known one is nearest. Durations are written as
-Prometheus writes them (`15s`, `1h30m`, `30d`), sizes like `512MiB`. Relative paths in a file are relative to
-that file. The secrets of `source` and `remote_write` that are given by file are read again for every request,
-so they may rotate. `trilens config check FILE` reads a file as the server would. A running server takes over
-a changed `scrape` section on SIGHUP or a POST to `/-/reload`; everything else needs a restart.
+A wrong value is an error that says where it stands: `trilens.yaml:3:5`, `--listen` or
+`TRILENS_SERVER_LISTEN`. A name that nobody knows is an error that says which known one is nearest, a key
+given twice an error too. Durations are written as Prometheus writes them (`15s`, `1h30m`, `30d`), sizes
+like `512MiB`. Relative paths in a file are relative to that file. The secrets of `source` and
+`remote_write` that are given by file are read again for every request, so they may rotate; tokens and
+headers are printable ASCII. `trilens config check FILE` reads a file as the server would. A running server
+takes over a changed `scrape` section on SIGHUP or a POST to `/-/reload`; everything else needs a restart.
 
 ```yaml
 server:
@@ -60,8 +62,8 @@ def render() -> str:
         about = Settings.model_fields[group]
         lines = [f"## {group}", "", str(about.description), ""]
         doc = getattr(about.annotation, "__doc__", None)
-        if group in ("source", "remote_write", "scrape") and doc:
-            lines += [doc.strip(), ""]
+        if group in ("source", "remote_write", "scrape", "ownership", "topology") and doc:
+            lines += [" ".join(doc.split()), ""]
         lines += ["| setting | default | meaning |", "| --- | --- | --- |"]
         lines += [
             f"| `{leaf.path}` | {_default(leaf.field)} | {leaf.field.description} |" for leaf in members
@@ -83,6 +85,8 @@ def _default(field: FieldInfo) -> str:
         return f"`{value.human_readable(separator='').replace('.0', '')}`"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{part}`" for part in value)
     if isinstance(value, dict):
         return "`" + ", ".join(f"{k}: {v}" for k, v in value.items()) + "`"
     return f"`{value}`" if not isinstance(value, Path) else f"`{value.as_posix()}`"

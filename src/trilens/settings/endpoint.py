@@ -12,12 +12,12 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from trilens.model.errors import ConfigError
 from trilens.settings.duration import Duration
-from trilens.settings.group import Group, read_secret
+from trilens.settings.group import Group, HeaderSecret, read_header_secret, read_secret
 
 
 class EndpointSettings(Group):
     url: str | None = Field(default=None, description="Base URL, http or https.")
-    bearer_token: SecretStr | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
+    bearer_token: HeaderSecret | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
     bearer_token_file: Path | None = Field(default=None, description="A file that holds the bearer token.")
     username: str | None = Field(default=None, description="User of basic auth.")
     password: SecretStr | None = Field(default=None, description="Password of basic auth.")
@@ -30,7 +30,7 @@ class EndpointSettings(Group):
         default=None, description="The tenant, for Mimir, Thanos and others that hold several."
     )
     tenant_header: str = Field(default="X-Scope-OrgID", description="The header that carries the tenant.")
-    headers: dict[str, SecretStr] = Field(
+    headers: dict[str, HeaderSecret] = Field(
         default_factory=dict, description="More headers to send with every request."
     )
     timeout: Duration = Field(default=timedelta(seconds=30), description="The longest one request may take.")
@@ -56,7 +56,7 @@ class EndpointSettings(Group):
     def request_headers(self) -> dict[str, str]:
         """What each request carries besides its own headers; secret files are read anew."""
         headers = {name: value.get_secret_value() for name, value in self.headers.items()}
-        token = read_secret(self.bearer_token, self.bearer_token_file, "the bearer token")
+        token = read_header_secret(self.bearer_token, self.bearer_token_file, "the bearer token")
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         elif self.username is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
 
 from trilens.model.errors import ConfigError
 from trilens.settings.files import read_text
+from trilens.settings.header import UNSENDABLE, is_sendable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,22 @@ def _split(value: Any) -> Any:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+def _check_sendable(secret: SecretStr) -> SecretStr:
+    if not is_sendable(secret.get_secret_value()):
+        raise ValueError(UNSENDABLE)
+    return secret
+
+
+HeaderSecret = Annotated[SecretStr, AfterValidator(_check_sendable)]
+
+
+def read_header_secret(value: SecretStr | None, file: Path | None, what: str) -> str | None:
+    secret = read_secret(value, file, what)
+    if secret is not None and not is_sendable(secret):
+        raise ConfigError(f"{what} {UNSENDABLE}")
+    return secret
 
 
 def read_secret(value: SecretStr | None, file: Path | None, what: str) -> str | None:

@@ -6,18 +6,25 @@ import difflib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-import yaml
 from pydantic import ValidationError
 
 from trilens.model.errors import ConfigError, UnknownSetting
-from trilens.settings.files import read_text
+from trilens.settings.explain import explain
 from trilens.settings.tree import ENVIRONMENT_PREFIX, Settings, leaves
+from trilens.settings.yaml_file import Place, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from trilens.settings.yaml_file import YamlFile
+
+OPTIONS: Final = {
+    "server.listen": "--listen",
+    "agent.listen": "--listen",
+    "storage.data_dir": "--data",
+}  # on the command line
 DEFAULT_FILE = Path("trilens.yaml")
 CONFIG_VARIABLE = "TRILENS_CONFIG"
 
@@ -32,19 +39,23 @@ def load_settings(
 ) -> Settings:
     """`overrides` are from the command line, by path: {"server.listen": ":9333"}; None is "not given"."""
     environ = os.environ if environ is None else environ
-    tree: dict[str, Any] = {}
     file = file or find_file(environ)
-    if file is not None:
-        tree = read_file(file)
-    for path, value in {**_from_environment(environ), **(overrides or {})}.items():
+    document = read_yaml(file, "the settings file") if file is not None else None
+    tree = _tree_of(document) if document is not None else {}
+    origins: dict[str, str] = {}
+    given: list[tuple[str, str, Any]] = [
+        (variable, path, environ[variable]) for variable, path in _variables(environ).items()
+    ]
+    given += [(OPTIONS.get(path, path), path, value) for path, value in (overrides or {}).items()]
+    for origin, path, value in given:
         if value is None:
             continue
         group, _, key = path.partition(".")
         section = tree.setdefault(group, {})
-        if not isinstance(section, dict):
-            raise ConfigError(f"{group}: expected a mapping, got {section!r}")
-        section[key] = value
-    return validate(tree, source=str(file) if file else None).read_from(file)
+        if isinstance(section, dict):  # or the validation will say that it is not
+            section[key] = value
+            origins[path] = origin
+    return validate(tree, document, origins).read_from(document)
 
 
 def find_file(environ: Mapping[str, str]) -> Path | None:
@@ -53,43 +64,43 @@ def find_file(environ: Mapping[str, str]) -> Path | None:
     return DEFAULT_FILE if DEFAULT_FILE.is_file() else None
 
 
-def read_file(file: Path) -> dict[str, Any]:
-    """The file as a tree; relative paths in it are relative to the file."""
-    text = read_text(file, "the settings file")
-    try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError as e:
-        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(e).split())}") from e
-    if tree is None:
+def _tree_of(document: YamlFile) -> dict[str, Any]:
+    """The settings of a file; relative paths in it are relative to the file."""
+    if document.tree is None:
         return {}
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{file}: expected settings by name, got {type(tree).__name__}")
+    if not isinstance(document.tree, dict):
+        kind = type(document.tree).__name__
+        raise ConfigError(f"expected settings by name, got {kind}", where=document.locate(()))
+    # A group that is written but left empty ("scrape:" and nothing below) means its defaults.
+    tree = {group: {} if section is None else section for group, section in document.tree.items()}
     for group, key in _path_settings():
         section = tree.get(group)
         if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = str(file.parent / section[key])
+            section[key] = str(document.file.parent / section[key])
     return tree
 
 
-def validate(tree: Mapping[str, Any], source: str | None = None) -> Settings:
-    # A group that is written but left empty ("scrape:" and nothing below) means its defaults.
-    tree = {group: {} if section is None else section for group, section in tree.items()}
+def validate(
+    tree: Mapping[str, Any], document: YamlFile | None = None, origins: Mapping[str, str] | None = None
+) -> Settings:
+    """`origins` names the option or variable that a setting came from, where that was not the file."""
     try:
         return Settings.model_validate(tree)
     except ValidationError as e:
-        raise _explain(e, source) from e
+        raise explain(e, Place(document), lambda place: _nearest(str(place)), origins) from e
 
 
 def _path_settings() -> list[tuple[str, str]]:
     return [(x.group, x.key) for x in leaves() if Path in (x.field.annotation, *get_args(x.field.annotation))]
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the environment has, by the variable's name."""
     by_name = {leaf.environment_name: leaf.path for leaf in leaves()}
     found = {}
-    for name, value in environ.items():
+    for name in environ:
         if name in by_name:
-            found[by_name[name]] = value
+            found[name] = by_name[name]
         elif name.startswith(ENVIRONMENT_PREFIX) and not _SERVICE_LINK.search(name):
             # Other programs own some TRILENS_ names too, so only a near miss is taken for a mistake.
             nearest = difflib.get_close_matches(name, by_name, n=1, cutoff=0.85)
@@ -98,33 +109,19 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _explain(error: ValidationError, source: str | None) -> ConfigError:
-    """One clear line out of pydantic's list: an unknown name first, for it often causes the others."""
-    problems = error.errors(include_url=False)
-    for problem in problems:
-        if problem["type"] == "extra_forbidden":
-            path = ".".join(map(str, problem["loc"]))
-            return UnknownSetting(path, _nearest(path))
-    lines = []
-    for problem in problems:
-        path = ".".join(map(str, problem["loc"]))
-        message = problem["msg"].removeprefix("Value error, ")
-        lines.append(f"{path}: {message}" if path else message)
-    where = f"{source}: " if source else ""
-    return ConfigError(where + "; ".join(lines))
-
-
 def _nearest(path: str) -> str | None:
     """The known path most like this one: by its own name within its group first, then by the whole."""
     known = [leaf.path for leaf in leaves()] + list(Settings.model_fields)
+    by_key = {leaf.key: leaf.path for leaf in reversed(list(leaves()))}  # the first group that has it
     group, dot, key = path.partition(".")
     if dot:
         siblings = {leaf.key: leaf.path for leaf in leaves() if leaf.group == group}
         if match := difflib.get_close_matches(key, siblings, n=1):
             return siblings[match[0]]
+    elif path in by_key:
+        return by_key[path]  # only its group is missing
     if match := difflib.get_close_matches(path, known, n=1):
         return match[0]
-    by_key = {leaf.key: leaf.path for leaf in leaves()}
     if match := difflib.get_close_matches(key or path, by_key, n=1):
         return by_key[match[0]]
     return None

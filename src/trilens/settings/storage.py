@@ -31,11 +31,18 @@ class StorageSettings(Group):
         default=timedelta(days=400), description="How long 1-hour rollups are kept."
     )
     out_of_order_time_window: Duration = Field(
-        default=timedelta(0), description="How much older than a series' newest sample a new one may be."
+        default=timedelta(0),
+        description="A sample older than its series' newest one is taken when it lies at most so far behind "
+        "the newest sample of all series, as in Prometheus.",
+    )
+    series_in_memory: Duration = Field(
+        default=timedelta(hours=48),
+        description="How long after its last sample a series is found without reading from disk.",
     )
     recent_memory: ByteSize = Field(
         default=ByteSize(640 * 1024**2),
-        description="Memory for the recent window, which answers without reading from disk.",
+        description="Memory for the recent window, which answers without reading from disk. A tenth comes on "
+        "top, for longer ranges of few series that are asked for again.",
     )
     memory_limit: ByteSize = Field(
         default=ByteSize(1024**3),

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from trilens.settings.agent import AgentSettings
 from trilens.settings.endpoint import RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
+from trilens.settings.kubernetes import KubernetesSettings
+from trilens.settings.ownership import OwnershipSettings
 from trilens.settings.query import QuerySettings
 from trilens.settings.scrape import ScrapeSettings
 from trilens.settings.server import ServerSettings
 from trilens.settings.storage import StorageSettings
+from trilens.settings.topology import TopologySettings
+from trilens.settings.yaml_file import Place, YamlFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,17 +39,41 @@ class Settings(Group):
         default_factory=RemoteWriteSettings, description="A server to send Trilens's own series to."
     )
 
-    _base_dir: Path = PrivateAttr(default=Path())
+    agent: AgentSettings = Field(
+        default_factory=AgentSettings,
+        description="What `trilens agent` reads on its node, and where it listens.",
+    )
+
+    kubernetes: KubernetesSettings = Field(
+        default_factory=KubernetesSettings, description="Which clusters are watched."
+    )
+    ownership: OwnershipSettings = Field(
+        default_factory=OwnershipSettings,
+        description="Which team, cost centre, experiment and queue a workload belongs to.",
+    )
+    topology: TopologySettings = Field(
+        default_factory=TopologySettings, description="Node labels that tell where a node stands."
+    )
+
+    _document: YamlFile | None = PrivateAttr(default=None)
 
     @property
     def base_dir(self) -> Path:
         """What relative paths inside the inline scrape configuration are relative to."""
-        return self._base_dir
+        return self._document.file.parent if self._document is not None else Path()
 
-    def read_from(self, file: Path | None) -> Settings:
+    @property
+    def scrape_place(self) -> Place:
+        """Where the scrape configuration stands, for errors in it."""
+        return Place(self._document, ("scrape",))
+
+    @property
+    def from_empty_file(self) -> bool:
+        return self._document is not None and not self._document.tree
+
+    def read_from(self, document: YamlFile | None) -> Settings:
         """Remember the file these settings came from."""
-        if file is not None:
-            self._base_dir = file.parent
+        self._document = document
         return self
 
     @model_validator(mode="after")

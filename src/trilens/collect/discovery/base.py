@@ -25,7 +25,17 @@ class Discovery(Protocol):
 
 
 def merge_labels(address: str, labels: dict[str, str], extra: dict[str, str]) -> TargetLabels:
-    return {**labels, **extra, ADDRESS: address}
+    merged = {**labels, **extra, ADDRESS: address}
+    return {_storable(name): _storable(value) for name, value in merged.items()}
+
+
+def _storable(text: str) -> str:
+    """JSON and YAML can spell half of a surrogate pair, which UTF-8 cannot; Prometheus reads it as U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def parse_target_groups(document: Any, extra: dict[str, str]) -> list[TargetLabels]:
@@ -39,7 +49,9 @@ def parse_target_groups(document: Any, extra: dict[str, str]) -> list[TargetLabe
         targets, labels = group.get("targets") or [], group.get("labels") or {}
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
             raise DiscoveryError(f"group {i}: targets must be a list of texts")
-        if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        if not isinstance(labels, dict) or not all(
+            isinstance(text, str) for pair in labels.items() for text in pair
+        ):
             raise DiscoveryError(f"group {i}: labels must be texts by name")
         found += [merge_labels(target, labels, extra) for target in targets]
     return found

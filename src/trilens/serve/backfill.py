@@ -1,4 +1,4 @@
-"""/api/v1/import/openmetrics and its twin for Prometheus text: history, past the rules for fresh samples."""
+"""/api/v1/import/openmetrics and its twin for Prometheus text: samples of the past."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from trilens.collect.history import HistoryReceiver
+    from trilens.collect.backfill import BackfillReceiver
 
 
-class HistoryApi:
-    def __init__(self, receiver: HistoryReceiver | None, threads: ThreadPoolExecutor, max_body: int) -> None:
+class BackfillApi:
+    def __init__(self, receiver: BackfillReceiver | None, threads: ThreadPoolExecutor, max_body: int) -> None:
         self._receiver = receiver
         self._threads = threads
         self._max_body = max_body

@@ -1,21 +1,26 @@
-"""Files of history on their way to a server or a directory, with progress, and a report of what arrived."""
+"""Files of samples on their way to a server or a directory, with progress, and a report of what arrived."""
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from trilens.cli.compressed import unpacked
 from trilens.cli.pieces import file_has_end, has_end, pieces
+from trilens.cli.progress import progress
 from trilens.cli.times import show_moment
-from trilens.model.errors import ConfigError, IntakeError, TrilensError
+from trilens.model.errors import ConfigError, IntakeError, NothingWritten, TrilensError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from trilens.cli.compressed import Readable
     from trilens.cli.pieces import Piece
 
 STDIN = "-"
@@ -77,10 +82,10 @@ class FileReport:
 @contextmanager
 def open_receiver(directory: Path | None, server: str | None, text_format: str) -> Iterator[Receiver]:
     if directory is not None:
-        from trilens.serve.at_rest import history_at_rest
+        from trilens.serve.at_rest import backfill_at_rest
 
         openmetrics = text_format == "openmetrics"
-        with history_at_rest(directory) as receiver:
+        with backfill_at_rest(directory) as receiver:
             yield lambda piece: receiver.take(
                 piece.text, openmetrics=openmetrics, first_line=piece.first_line
             )
@@ -100,68 +105,75 @@ def open_receiver(directory: Path | None, server: str | None, text_format: str) 
 def load_files(files: Sequence[str], take: Receiver, *, openmetrics: bool) -> Iterator[FileReport]:
     """A report for each file as it is done. Every file is opened before the first one is read."""
     with ExitStack() as opened:
-        streams = [opened.enter_context(_open(file, openmetrics)) for file in files]
-        for file, stream in zip(files, streams, strict=True):
+        sources = [opened.enter_context(_open(file, openmetrics)) for file in files]
+        for file, source in zip(files, sources, strict=True):
             report = FileReport(file)
             try:
-                _load(stream, report, take, openmetrics)
+                _load(source, report, take, openmetrics)
             except TrilensError as e:
                 raise _stopped(e, report) from e
             yield report
 
 
-def _load(stream: BinaryIO, report: FileReport, take: Receiver, openmetrics: bool) -> None:
+def check_something_written(reports: Sequence[FileReport]) -> None:
+    if any(report.samples for report in reports):
+        return
+    expired = sum(report.expired for report in reports)
+    if expired:
+        raise NothingWritten(
+            f"nothing was written: all {expired:,} samples are older than the server keeps",
+            hint="raise storage.retention first",
+        )
+    raise NothingWritten(f"nothing was written: no samples in {', '.join(_shown(r.file) for r in reports)}")
+
+
+class _Source(NamedTuple):
+    """`position` tells how many bytes of `size` are read, before they are unpacked; None of a pipe."""
+
+    text: Readable
+    size: int | None
+    position: Callable[[], int] | None
+
+
+def _load(source: _Source, report: FileReport, take: Receiver, openmetrics: bool) -> None:
     ended = False
-    with _progress(_shown(report.file), stream) as advance:
-        for piece in pieces(stream):
+    with progress(_shown(report.file), source.size) as advance:
+        for piece in pieces(source.text):
             if ended:
                 raise IntakeError("text after # EOF", hint="give several files one by one, not joined")
             report.add(take(piece))
-            advance(piece.end, report.samples)
+            advance(source.position() if source.position is not None else piece.end, report.samples)
             ended = openmetrics and has_end(piece.text)
-    if openmetrics and not ended:  # only a stream comes this far: a file was looked at before
+    if openmetrics and not ended:  # only a stream comes this far: a plain file was looked at before
         raise IntakeError(_NO_END, hint=_FORMATS)
 
 
 @contextmanager
-def _open(file: str, openmetrics: bool) -> Iterator[BinaryIO]:
+def _open(file: str, openmetrics: bool) -> Iterator[_Source]:
     if file == STDIN:
-        yield sys.stdin.buffer
+        stdin: io.BufferedReader = io.BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type] # to peek
+        try:
+            yield _Source(_text_of(file, stdin), None, None)
+        finally:
+            stdin.detach()  # or the end of this reader would close stdin
         return
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below
     except OSError as e:
         raise ConfigError(f"cannot read {file}: {e.strerror}") from e
     with stream:
-        if openmetrics and stream.seekable() and not file_has_end(stream):
+        text = _text_of(file, stream)
+        if openmetrics and text is stream and stream.seekable() and not file_has_end(stream):
             raise IntakeError(f"{file}: {_NO_END}", hint=_FORMATS)
-        yield stream
+        size = os.fstat(stream.fileno()).st_size or None  # a pipe has none
+        yield _Source(text, size, stream.tell if stream.seekable() else None)
 
 
-@contextmanager
-def _progress(name: str, stream: BinaryIO) -> Iterator[Advance]:
-    """A bar on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda end, samples: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    size = Path(name).stat().st_size if stream is not sys.stdin.buffer else None
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TextColumn("{task.fields[samples]:,} samples"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(name, total=size, samples=0)
-        yield lambda end, samples: shown.update(task, completed=end, samples=samples)
-
-
-class Advance(Protocol):
-    def __call__(self, end: int, samples: int) -> None: ...
+def _text_of(file: str, stream: io.BufferedReader) -> Readable:
+    try:
+        return unpacked(stream)
+    except IntakeError as e:
+        raise IntakeError(f"{_shown(file)}: {e.message}", hint=e.hint) from e
 
 
 def _stopped(error: TrilensError, report: FileReport) -> TrilensError:

@@ -1,0 +1,55 @@
+"""How far a long command is, on stderr: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINE_EVERY_S: Final = 10.0  # for a log: often enough to see that it moves
+
+
+class Advance(Protocol):
+    def __call__(self, done: int, samples: int) -> None:
+        """`done` bytes of the input are read, with so many samples."""
+
+
+@contextmanager
+def progress(name: str, size: int | None) -> Iterator[Advance]:
+    """`size` in bytes; None where nobody knows."""
+    if not sys.stderr.isatty():
+        yield _Lines(name, size)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[samples]:,} samples"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(name, total=size, samples=0)
+        yield lambda done, samples: shown.update(task, completed=done, samples=samples)
+
+
+class _Lines:
+    def __init__(self, name: str, size: int | None) -> None:
+        self._name = name
+        self._size = size
+        self._said = time.monotonic()
+
+    def __call__(self, done: int, samples: int) -> None:
+        if time.monotonic() - self._said < _LINE_EVERY_S:
+            return
+        self._said = time.monotonic()
+        share = f", {done / self._size:.0%} of the file" if self._size else ""
+        typer.echo(f"{self._name}: {samples:,} samples so far{share}", err=True)

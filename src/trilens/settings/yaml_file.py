@@ -1,0 +1,105 @@
+"""A YAML file that remembers where everything in it stands, so that an error can say the line and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import yaml
+
+from trilens.model.errors import ConfigError
+from trilens.settings.files import read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Step: TypeAlias = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """`tree` is what the file says, None for an empty one."""
+
+    file: Path
+    tree: Any
+    node: yaml.Node | None
+
+    def locate(self, path: tuple[Step, ...]) -> str:
+        """`file:line:column` of the key or item at this path, or of the nearest thing above it."""
+        mark = self.node.start_mark if self.node is not None else None
+        node = self.node
+        for step in path:
+            found = _child(node, step)
+            if found is None:
+                break
+            key, node = found
+            mark = key.start_mark
+        return f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot in settings, for an error to name. `file` is None for what came from elsewhere."""
+
+    file: YamlFile | None
+    path: tuple[Step, ...] = ()
+
+    def __truediv__(self, step: Step) -> Place:
+        return Place(self.file, (*self.path, step))
+
+    @property
+    def where(self) -> str | None:
+        return self.file.locate(self.path) if self.file is not None else None
+
+    def __str__(self) -> str:
+        """`scrape_configs[0].job_name`"""
+        text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return text.removeprefix(".")
+
+
+def read_yaml(file: Path, what: str) -> YamlFile:
+    """`what` is the file's role, for the error when it cannot be read."""
+    text = read_text(file, what)
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        _reject_repeated_keys(file, node, set())
+        tree = loader.construct_document(node) if node is not None else None
+    except yaml.MarkedYAMLError as e:
+        mark = e.problem_mark or e.context_mark
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(file)
+        raise ConfigError(f"not valid YAML: {e.problem or e.context}", where=where) from e
+    except (yaml.YAMLError, ValueError) as e:  # ValueError: a date such as 2026-99-99
+        raise ConfigError(f"not valid YAML: {' '.join(str(e).split())}", where=str(file)) from e
+    return YamlFile(file, tree, node)
+
+
+def _reject_repeated_keys(file: Path, node: yaml.Node | None, seen: set[int]) -> None:
+    """YAML readers let the last of two equal keys win without a word, and half of a file is not in force."""
+    if node is None or id(node) in seen:
+        return  # an anchor may be used in many places
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _reject_repeated_keys(file, item, seen)
+    elif isinstance(node, yaml.MappingNode):
+        keys: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in keys:
+                    mark = key.start_mark
+                    where = f"{file}:{mark.line + 1}:{mark.column + 1}"
+                    raise ConfigError(f"the key {key.value!r} is given a second time", where=where)
+                keys.add(key.value)
+            _reject_repeated_keys(file, value, seen)
+
+
+def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
+    """(where it is named, what it is)."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(step):
+                return key, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None

@@ -1,0 +1,124 @@
+"""`trilens config check`, and where settings errors say they are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from trilens.cli.main import app
+from trilens_process import trilens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(directory: Path, name: str, text: str) -> str:
+    (directory / name).write_text(text, encoding="utf-8")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("server:\n  listen: localhost\n", "a.yaml:2:3: server.listen: 'localhost' is not HOST:PORT"),
+        ("storage:\n  retention: 1x\n", "a.yaml:2:3: storage.retention: not a valid duration"),
+        ("storage:\n  datadir: x\n", "a.yaml:2:3: unknown setting 'storage.datadir' (did you mean"),
+        ("query: 5\n", "a.yaml:1:1: query: "),
+        (
+            "storage:\n  retention: 5d\n  retention: 6d\n",
+            "a.yaml:3:3: the key 'retention' is given a second time",
+        ),
+        ("a: [\n", "a.yaml:2:1: not valid YAML: "),
+        ("- 1\n", "a.yaml:1:1: expected settings by name, got list"),
+        ("server: {token: 'é'}\n", "a.yaml:1:10: server.token: may hold only printable ASCII"),
+        ("source:\n  bearer_token: 'é'\n", "a.yaml:2:3: source.bearer_token: may hold only printable ASCII"),
+        ("server: {listen: ':9333'}\n", "a.yaml: refusing to listen on :9333 without a token"),
+        ("server: {tls_cert_file: x, tls_key_file: x}\n", "a.yaml: cannot use the certificate x"),
+        (
+            "scrape:\n  scrape_configs:\n"
+            "    - job_name: a\n      static_configs:\n        - targets: [http://x/y]\n",
+            "a.yaml:5:11: scrape.scrape_configs[0].static_configs[0].targets: 'http://x/y' is not host:port",
+        ),
+        (
+            "scrape:\n  global: {scrape_interval: 5x}\n  scrape_configs:\n    - job_name: a\n",
+            "a.yaml:2:12: scrape.global.scrape_interval: not a valid duration",
+        ),
+        (
+            "scrape:\n  scrape_configs:\n    - job_name: a\n    - job_name: a\n",
+            "a.yaml:4:7: scrape.scrape_configs[1].job_name: there is another job 'a'",
+        ),
+        (
+            "scrape: {config_file: p.yml}\n",
+            "p.yml:3:4: scrape_configs[0].kubernetes_sd_configs: not supported yet",
+        ),
+        (
+            "scrape:\n  scrape_configs: [{job_name: a, tls_config: {ca_file: no.pem}}]\n",
+            "a.yaml: cannot use the files of tls_config",
+        ),
+    ],
+)
+def test_an_error_says_file_line_and_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    write(tmp_path, "p.yml", "scrape_configs:\n - job_name: x\n   kubernetes_sd_configs: [{role: pod}]\n")
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, ["config", "check", write(tmp_path, "a.yaml", text)])
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.startswith(f"trilens: {message}"), said.stderr
+    assert len(said.stderr.splitlines()) == 1
+
+
+def test_several_files_are_all_looked_at(tmp_path: Path) -> None:
+    jobs = (
+        "[{job_name: a, static_configs: [{targets: ['n:1']}]}, {job_name: b}, "
+        "{job_name: c, file_sd_configs: [{files: [no.json]}]}]"
+    )
+    files = [
+        write(tmp_path, "good.yaml", f"scrape: {{scrape_configs: {jobs}}}\n"),
+        write(tmp_path, "bad.yaml", "storage: {retention: 5}\n"),
+        write(tmp_path, "empty.yaml", "# nothing yet\n"),
+        "missing.yaml",
+    ]
+    said = trilens("config", "check", *files, cwd=tmp_path)
+    assert said.returncode == 2
+    assert said.stdout == "good.yaml: fine, 3 scrape jobs\nempty.yaml: fine, 0 scrape jobs\n"
+    told = said.stderr.splitlines()
+    assert told[0] == "good.yaml: warning: the job 'b' has no targets"
+    assert told[1] == "good.yaml: warning: the job 'c': there is no file no.json yet"
+    assert told[2].startswith("trilens: bad.yaml:1:11: storage.retention: ")
+    assert told[3] == "empty.yaml: warning: the file is empty: every setting has its default"
+    assert told[4].startswith("trilens: cannot read the settings file missing.yaml")
+    assert len(told) == 5
+
+    found = json.loads(trilens("config", "check", "--json", *files, cwd=tmp_path).stdout)
+    assert found["ok"] is False
+    assert [(one["file"], one["ok"], one["jobs"]) for one in found["files"]] == [
+        ("good.yaml", True, 3),
+        ("bad.yaml", False, 0),
+        ("empty.yaml", True, 0),
+        ("missing.yaml", False, 0),
+    ]
+    assert found["files"][1]["where"] == "bad.yaml:1:11"
+    assert found["files"][1]["error"].startswith("bad.yaml:1:11: storage.retention: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "origin"),
+    [
+        (["up", "--listen", "foo"], {}, "--listen"),
+        (["up"], {"TRILENS_SERVER_LISTEN": "foo"}, "TRILENS_SERVER_LISTEN"),
+        (["demo", "--listen", "foo"], {}, "--listen"),
+        (["demo", "--interval", "5"], {}, "--interval"),
+    ],
+)
+def test_a_bad_option_is_not_blamed_on_the_file(
+    tmp_path: Path, arguments: list[str], environ: dict[str, str], origin: str
+) -> None:
+    write(tmp_path, "trilens.yaml", "server:\nstorage: {retention: 5d}\n")
+    said = trilens(*arguments, cwd=tmp_path, **environ)
+    assert said.returncode == 2
+    assert said.stderr.startswith(f"trilens: {origin}: ")
+    assert "trilens.yaml" not in said.stderr
