@@ -3,44 +3,55 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+# What a server needs, and what working on the code needs besides; one .venv holds both.
+SERVER := $(VENV)/.server-installed
+DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers demo up test lint format bench clean
+.PHONY: help setup servers kubernetes demo up test lint format bench clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
 
-$(STAMP): pyproject.toml tools/setup
-	@tools/setup "$(PYTHON)" "$(VENV)"
+$(SERVER): pyproject.toml tools/setup
+	@tools/setup "$(PYTHON)" "$(VENV)" server
 	@touch $@
 
-setup: $(STAMP) ## make .venv with Trilens and everything it needs
+$(DEV): pyproject.toml tools/setup
+	@tools/setup "$(PYTHON)" "$(VENV)" server,dev
+	@touch $@ $(SERVER)
+
+setup: $(DEV) ## make .venv with Trilens and everything that working on it needs
 
 servers: ## install the real servers the tests and benchmarks run against (Debian packages; root or sudo)
 	@tools/servers
 
-demo: $(STAMP) ## a running Trilens with a small made-up fleet: open the address it prints
+kubernetes: ## build the Kubernetes API server that tests run against, once for all checkouts (Debian source; minutes)
+	@tools/kubernetes
+
+demo: $(SERVER) ## a running Trilens with a small made-up fleet: open the address it prints
 	@$(BIN)/trilens demo $(ARGS)
 
-up: $(STAMP) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
+up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
 	@$(BIN)/trilens up $(ARGS)
 
-test: $(STAMP) servers ## all tests, with real servers where they can be had
+# Without an API server the other tests can still run, and those that need it say so.
+test: $(DEV) servers ## all tests, with real servers where they can be had
+	-@tools/kubernetes
 	$(BIN)/pytest
 
-lint: $(STAMP) ## formatting, style, types, and which folder may import which
+lint: $(DEV) ## formatting, style, types, and which folder may import which
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP) ## rewrite the code in the house format
+format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) servers ## Trilens beside Prometheus and VictoriaMetrics, written to bench/RESULTS.md
+bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written to bench/RESULTS.md
 	$(BIN)/python -m bench
 
-clean: ## remove what the other commands made
+clean: ## remove what the other commands made in this checkout
 	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
