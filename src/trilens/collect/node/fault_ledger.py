@@ -1,0 +1,203 @@
+"""Every fault counted once: through restarts of the agent, by a small file that remembers how far it read."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+import uuid
+from collections import Counter, deque
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trilens.model.pci import PciAddress
+from trilens.model.xid import FaultKind, KernelFault
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_KEPT_EVENTS: Final = 1000
+_SAVED_EVENTS: Final = 100  # a storm of Xids writes the file for each: it must stay small
+_SAVE_EVERY_S: Final = 60.0  # how far reading got, when nothing happened
+_FORMAT: Final = 1
+
+
+class FaultKey(NamedTuple):
+    kind: FaultKind
+    pci: PciAddress | None
+    code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultEvent:
+    """A fault, when it happened, and on whom: as known at the moment it was read."""
+
+    number: int  # counts up, over restarts too
+    t_ms: int
+    fault: KernelFault
+    whom: Mapping[str, Any]
+
+
+class FaultLedger:
+    """Its methods may be called from any thread."""
+
+    def __init__(self, file: Path, boot_id: str) -> None:
+        self._file = file
+        self._boot_id = boot_id
+        self._last_codes: dict[PciAddress, int] = {}  # of this boot
+        self._lock = threading.Lock()
+        self._totals: Counter[FaultKey] = Counter()
+        self._events: deque[FaultEvent] = deque(maxlen=_KEPT_EVENTS)
+        self._positions: dict[str, str] = {}
+        self._unreadable = 0
+        self._lost = 0
+        self._number = 0
+        self.id = uuid.uuid4().hex  # tells a reader that the numbers began anew
+        self._saved_s = time.monotonic()
+        self.problem: str | None = None  # why the file cannot be read or written
+        self._load()
+
+    def position(self, origin: str) -> str | None:
+        return self._positions.get(origin)
+
+    def passed(self, origin: str, position: str) -> None:
+        """A line that says nothing of faults was read."""
+        with self._lock:
+            self._positions[origin] = position
+            if time.monotonic() - self._saved_s >= _SAVE_EVERY_S:
+                self._save()
+
+    def record(
+        self, origin: str, position: str, t_ms: int, fault: KernelFault, whom: Mapping[str, Any]
+    ) -> None:
+        with self._lock:
+            self._number += 1
+            self._totals[FaultKey(fault.kind, fault.pci, fault.code)] += 1
+            if fault.kind is FaultKind.XID and fault.pci is not None and fault.code is not None:
+                self._last_codes[fault.pci] = fault.code
+            self._events.append(FaultEvent(self._number, t_ms, fault, whom))
+            self._positions[origin] = position
+            self._save()
+
+    def record_unreadable(self, origin: str, position: str) -> None:
+        with self._lock:
+            self._unreadable += 1
+            self._positions[origin] = position
+            self._save()
+
+    def record_lost(self, records: int) -> None:
+        with self._lock:
+            self._lost += records
+
+    def totals(self) -> dict[FaultKey, int]:
+        with self._lock:
+            return dict(self._totals)
+
+    @property
+    def unreadable(self) -> int:
+        return self._unreadable
+
+    @property
+    def lost(self) -> int:
+        return self._lost
+
+    def last_codes(self) -> dict[PciAddress, int]:
+        """The newest Xid of each GPU that had any since boot; DCGM forgets at a reboot too."""
+        with self._lock:
+            return dict(self._last_codes)
+
+    def events(self, after: int = 0) -> list[FaultEvent]:
+        with self._lock:
+            return [event for event in self._events if event.number > after]
+
+    def save(self) -> None:
+        with self._lock:
+            self._save()
+
+    def _save(self) -> None:
+        state = {
+            "format": _FORMAT,
+            "id": self.id,
+            "boot_id": self._boot_id,
+            "last_codes": {str(pci): code for pci, code in self._last_codes.items()},
+            "positions": self._positions,
+            "number": self._number,
+            "unreadable": self._unreadable,
+            "lost": self._lost,
+            "totals": [[key.kind, _text(key.pci), key.code, n] for key, n in self._totals.items()],
+            "events": [
+                {
+                    "number": event.number,
+                    "t_ms": event.t_ms,
+                    "fault": asdict(event.fault) | {"pci": _text(event.fault.pci)},
+                    "whom": event.whom,
+                }
+                for event in islice(reversed(self._events), _SAVED_EVENTS)
+            ],
+        }
+        self._saved_s = time.monotonic()
+        draft = self._file.with_name(f"{self._file.name}.new")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("w", encoding="utf-8") as stream:
+                json.dump(state, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(self._file)
+            self.problem = None
+        except OSError as e:
+            self._complain(f"cannot write {self._file}: {e.strerror}; a restart would count again")
+
+    def _load(self) -> None:
+        try:
+            state = json.loads(self._file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as e:
+            self._complain(f"cannot read {self._file}: {e}; counting begins anew")
+            return
+        try:
+            if state["format"] != _FORMAT:
+                raise ValueError(f"format {state['format']}")
+            self._totals.update(
+                {FaultKey(FaultKind(kind), _place(pci), code): n for kind, pci, code, n in state["totals"]}
+            )
+            self._events.extend(_event(entry) for entry in reversed(state["events"]))
+            if state["boot_id"] == self._boot_id:
+                places = ((PciAddress.parse(pci), code) for pci, code in state["last_codes"].items())
+                self._last_codes = {pci: int(code) for pci, code in places if pci is not None}
+            self._positions = dict(state["positions"])
+            self.id = str(state["id"])
+            self._number, self._unreadable = int(state["number"]), int(state["unreadable"])
+            self._lost = int(state["lost"])
+        except (KeyError, TypeError, ValueError, AttributeError) as e:
+            self._totals.clear()
+            self._events.clear()
+            self._last_codes.clear()
+            self._positions = {}
+            self._complain(f"cannot use {self._file}: {e!r}; counting begins anew")
+
+    def _complain(self, problem: str) -> None:
+        if self.problem != problem:
+            log.warning(problem)
+        self.problem = problem
+
+
+def _text(pci: PciAddress | None) -> str | None:
+    return None if pci is None else str(pci)
+
+
+def _place(text: str | None) -> PciAddress | None:
+    return None if text is None else PciAddress.parse(text)
+
+
+def _event(entry: dict[str, Any]) -> FaultEvent:
+    fields = dict(entry["fault"])
+    fault = KernelFault(**{**fields, "kind": FaultKind(fields["kind"]), "pci": _place(fields["pci"])})
+    return FaultEvent(int(entry["number"]), int(entry["t_ms"]), fault, entry["whom"])
