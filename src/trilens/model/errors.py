@@ -4,6 +4,7 @@ TrilensError
 ├── ConfigError                a setting, a file of settings, or a command line
 │   └── UnknownSetting         ... that nobody knows, with the nearest known one
 ├── RequestError               an API request whose parameters make no sense
+│   └── NotFound               ... that asks for something that is not there
 ├── IntakeError                something sent to us that we cannot take
 │   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
 │   ├── ScrapeError            a target that did not answer as it should
@@ -79,6 +80,11 @@ class UnknownSetting(ConfigError):
 class RequestError(TrilensError):
     http_status = 400
     prometheus_type = "bad_data"
+
+
+class NotFound(RequestError):
+    http_status = 404
+    prometheus_type = "not_found"
 
 
 class IntakeError(TrilensError):

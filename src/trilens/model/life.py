@@ -36,7 +36,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseInterval:
-    """`to_ms` is None while it lasts."""
+    """`to_ms` is None while it lasts. Told with another end or reason, it replaces what was told before."""
 
     workload: WorkloadKey
     attempt: int
