@@ -145,7 +145,7 @@ def test_what_the_newest_part_of_a_rollup_answer_warns_of_is_told(
 
     monkeypatch.setattr(Reader, "_joined", doubtful)
     query = "max_over_time(power[1h])"
-    result = Engine(store).range(query, BEGIN + HOUR, BEGIN + 8 * HOUR, HOUR, QueryGuard())
+    result = Engine(store).range(query, BEGIN + HOUR, BEGIN + 9 * HOUR, HOUR, QueryGuard())
     assert "something may be missing" in str(result.warnings)
 
 
