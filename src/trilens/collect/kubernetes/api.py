@@ -1,0 +1,160 @@
+"""Requests to a cluster's API server: whole answers, and the lines of a watch."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from trilens.collect.kubernetes.tls import TlsContexts
+from trilens.collect.kubernetes.wire import Status, Unreadable, decode
+from trilens.model.errors import ConfigError, KubeApiError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from trilens.collect.kubernetes.access import Access
+
+JSON: Final = "application/json"
+_CONNECT_S: Final = 10.0
+_ANSWER_S: Final = 60.0  # between two pieces of an answer; the server itself gives up after as long
+_BODY_LIMIT: Final = 512 * 1024**2
+_LINE_LIMIT: Final = 16 * 1024**2  # etcd takes no object of more than some MiB
+_ERROR_LIMIT: Final = 64 * 1024
+_AGENT: Final = "trilens"
+
+GONE: Final = 410
+FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
+_UNAUTHORIZED: Final = 401
+
+
+class HistoryLost(KubeApiError):
+    """A watch cannot go on from where it was: everything must be read again."""
+
+
+class WatchSilent(KubeApiError):
+    """A watch on which nothing came for long: it may be dead without knowing."""
+
+
+class KubeApi:
+    """As one user. Every failure is a KubeApiError. Belongs to one event loop; `close` it there."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._tls = TlsContexts()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON) -> bytes:
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_ANSWER_S)
+        async with self._answer(path, query or {}, accept, patience) as answer:
+            body = bytearray()
+            async for chunk in answer.content.iter_any():
+                body += chunk
+                if len(body) > _BODY_LIMIT:
+                    raise KubeApiError(f"the answer to {path} is larger than {_BODY_LIMIT >> 20} MiB")
+            return bytes(body)
+
+    @asynccontextmanager
+    async def lines(
+        self, path: str, query: Mapping[str, str], *, silence_s: float, accept: str = JSON
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an answer that goes on. WatchSilent when nothing comes for so long."""
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+        async with self._answer(path, query, accept, patience) as answer:
+            yield _lines(answer.content)
+
+    @asynccontextmanager
+    async def _answer(
+        self, path: str, query: Mapping[str, str], accept: str, patience: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            answer = await self._send(path, query, accept, patience)
+            try:
+                yield answer
+            finally:
+                answer.close()  # a watch is left in the middle; its connection is of no further use
+        except aiohttp.SocketTimeoutError as e:
+            raise WatchSilent(f"nothing came for {patience.sock_read:g} s") from e
+        except (aiohttp.ClientError, TimeoutError, OSError) as e:
+            raise KubeApiError(f"no answer from the API server: {_reason(e)}") from e
+        except ConfigError as e:
+            raise KubeApiError(str(e)) from e
+
+    async def _send(
+        self, path: str, query: Mapping[str, str], accept: str, patience: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        renewed = False
+        while True:
+            entry = await self._access.entry()
+            headers = [*entry.headers, ("Accept", accept), ("Accept-Encoding", "identity")]
+            answer = await self._open_session().get(
+                entry.server + path,
+                params=query,
+                headers=headers,
+                ssl=self._tls.current(entry.tls),
+                server_hostname=entry.server_name,
+                proxy=entry.proxy,
+                timeout=patience,
+                allow_redirects=False,
+            )
+            if answer.status == 200:
+                return answer
+            try:
+                if answer.status == _UNAUTHORIZED and not renewed:
+                    self._access.refused(entry)
+                    renewed = True
+                    continue
+                raise await _refusal(answer)
+            finally:
+                answer.close()
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # Each watch holds a connection for as long as it lasts, so there is no limit to set.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers={"User-Agent": _AGENT}, trust_env=False
+            )
+        return self._session
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    rest = b""
+    async for chunk in content.iter_any():
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            if line:
+                yield line
+        if len(rest) > _LINE_LIMIT:
+            raise HistoryLost(f"a watch event is larger than {_LINE_LIMIT >> 20} MiB")
+    if rest:
+        raise KubeApiError("the watch ended in the middle of an event")
+
+
+async def _refusal(answer: aiohttp.ClientResponse) -> KubeApiError:
+    body = await answer.content.read(_ERROR_LIMIT)
+    try:
+        said = decode(body, Status).message
+    except Unreadable:  # a proxy in between speaks HTML
+        said = ""
+    message = said or f"the API server answered {answer.status} {answer.reason or ''}".rstrip()
+    if answer.status == _UNAUTHORIZED:
+        message = f"the API server does not accept the credentials (401 {said or answer.reason})"
+    return KubeApiError(message, status=answer.status, retry_after_s=_retry_after_s(answer))
+
+
+def _retry_after_s(answer: aiohttp.ClientResponse) -> float | None:
+    """Kubernetes says it in seconds."""
+    text = answer.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

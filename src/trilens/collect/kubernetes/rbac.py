@@ -1,0 +1,110 @@
+"""The permissions that the watched kinds need, and no more: to list and to watch.
+
+`python -m trilens.collect.kubernetes.rbac [NAMESPACE ...]` prints them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import yaml
+
+from trilens.collect.kubernetes.catalogue import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from trilens.collect.kubernetes.watched_kind import WatchedKind
+
+VERBS: Final = ("list", "watch")
+DEFINITIONS_GROUP: Final = "apiextensions.k8s.io"
+DEFINITIONS: Final = "customresourcedefinitions"
+_API: Final = "rbac.authorization.k8s.io"
+_NAMESPACES: Final = "namespaces"
+
+Document = dict[str, Any]
+
+
+class Grant(NamedTuple):
+    """A permission that is missing."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""  # "" for all of them
+    name: str = ""  # "" for all of them
+
+    def __str__(self) -> str:
+        what = f"the {self.resource} named {self.name}" if self.name else self.resource
+        where = f"in namespace {self.namespace}" if self.namespace else "in the whole cluster"
+        return f'allow "{self.verb}" on {what} of API group "{self.group}" {where}'
+
+    def rule(self) -> Document:
+        rule = {"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb]}
+        return {**rule, "resourceNames": [self.name]} if self.name else rule
+
+
+def manifests(
+    kinds: Iterable[WatchedKind],
+    namespaces: Sequence[str] = (),
+    *,
+    name: str = "trilens",
+    home: str = "trilens",
+) -> list[Document]:
+    """Roles and their bindings to the service account `name` in the namespace `home`."""
+    kinds = tuple(kinds)
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": home}
+    if not namespaces:
+        return _bound("ClusterRole", name, [*_rules(kinds), _definitions()], subject)
+    # What lies in no namespace can only be granted for the whole cluster. Namespaces go by name.
+    wide = [kind for kind in kinds if not kind.namespaced and kind.plural != _NAMESPACES]
+    rules = [*_rules(wide), _definitions()]
+    if any(kind.plural == _NAMESPACES for kind in kinds):
+        rules.append({**_rule("", [_NAMESPACES]), "resourceNames": sorted(namespaces)})
+    documents = _bound("ClusterRole", name, rules, subject)
+    inside = _rules(kind for kind in kinds if kind.namespaced)
+    for namespace in namespaces:
+        documents += _bound("Role", name, inside, subject, namespace)
+    return documents
+
+
+def as_yaml(documents: Iterable[Document]) -> str:
+    return yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=None, width=110)
+
+
+def _rules(kinds: Iterable[WatchedKind]) -> list[Document]:
+    by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        by_group.setdefault(kind.group_kind.group, []).append(kind.plural)
+    return [_rule(group, sorted(plurals)) for group, plurals in by_group.items()]
+
+
+def _definitions() -> Document:
+    """So that an operator that is installed later is seen at once, and not within a minute."""
+    return _rule(DEFINITIONS_GROUP, [DEFINITIONS])
+
+
+def _rule(group: str, resources: list[str]) -> Document:
+    return {"apiGroups": [group], "resources": resources, "verbs": list(VERBS)}
+
+
+def _bound(
+    kind: str, name: str, rules: list[Document], subject: Document, namespace: str = ""
+) -> list[Document]:
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    head = {"apiVersion": f"{_API}/v1"}
+    return [
+        {**head, "kind": kind, "metadata": metadata, "rules": rules},
+        {
+            **head,
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _API, "kind": kind, "name": name},
+            "subjects": [subject],
+        },
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(as_yaml(manifests(choose(), sys.argv[1:])))
