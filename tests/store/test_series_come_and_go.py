@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -304,6 +304,39 @@ def test_a_range_is_read_from_disk_once(
     evict(store)
     read(store, BEGIN + DAY, now)
     assert len(asked) == 3, "what was read has left again"
+
+
+def test_a_rule_that_looks_a_week_back_reads_the_disk_once_in_an_hour(
+    reopen: Callable[..., Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = reopen()
+    append(store, BEGIN, {power("0"): 1.0})
+    append(store, BEGIN + 7 * DAY, {power("1"): 1.0})
+    assert evict(store) == 1
+    reads = []
+    matching = Archive.matching
+
+    def counted(self: Archive, *given: Any) -> Any:
+        reads.append(given)
+        return matching(self, *given)
+
+    monkeypatch.setattr(Archive, "matching", counted)
+    for k in range(60):
+        assert read(store, BEGIN - 1 + k * 60_000, BEGIN + HOUR + k * 60_000) or k
+    assert len(reads) == 1
+
+
+def test_a_late_sample_from_before_the_first_is_found_after_its_series_left(
+    reopen: Callable[..., Store],
+) -> None:
+    store = reopen(out_of_order=timedelta(hours=2))
+    append(store, BEGIN + HOUR, {power("0"): 1.0})
+    store.durable().result()
+    store._upkeep.save_activity()
+    append(store, BEGIN, {power("0"): 0.0})
+    append(store, BEGIN + 5 * DAY, {power("1"): 1.0})
+    assert evict(store) == 1
+    assert read(store, BEGIN - 1, BEGIN + 1) == {power("0"): [(BEGIN, 0.0)]}
 
 
 def test_more_series_than_a_query_may_take_are_refused(reopen: Callable[..., Store]) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from trilens.model.errors import StoreReadOnly
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SampleBlock, SelectRequest
+from trilens.store import backfill
 from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.engine import Engine
 from trilens.store.options import StoreOptions
@@ -64,7 +67,7 @@ def test_what_was_read_before_a_change_of_the_past_is_not_kept() -> None:
 
 
 def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
-    strips = Strips(16 * 40)
+    strips = Strips(4 * (448 + 9 * 16))
     for series in (1, 2, 3):
         strips.put(strips.generation, ids(series), block(list(range(9))), -1, 100)
     assert strips.get(ids(1), 0, 50) is not None
@@ -77,8 +80,8 @@ def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
         True,
         True,
     ]
-    assert strips.bytes <= 16 * 40
-    strips.put(strips.generation, ids(6), block(list(range(11))), -1, 100)  # more than its share
+    assert strips.bytes <= 4 * (448 + 9 * 16)
+    strips.put(strips.generation, ids(6), block(list(range(40))), -1, 100)  # more than its share
     assert strips.get(ids(6), 0, 50) is None
 
 
@@ -177,3 +180,63 @@ def test_a_series_that_lags_behind_is_not_taken_for_finished(tmp_path: Path) -> 
         assert times(store, NOW - 21 * HOUR, end)[-1] == end
     finally:
         store.close()
+
+
+def test_a_query_in_the_middle_of_an_append_does_not_keep_less_than_there_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a sample's admission and its place in the queue, the disk does not have it yet."""
+    fill(store, NOW - 20 * HOUR, NOW)
+    enqueue = store._writer.enqueue
+    query = threading.Thread(target=lambda: times(store, NOW - 21 * HOUR, NOW - HOUR))
+
+    def slowly(*rows: Any) -> None:
+        query.start()
+        query.join(1)  # it has to wait for us, or else to do without the sample
+        enqueue(*rows)
+
+    store.backfill([LABELS], np.array([0]), np.array([NOW - STEP - 1]), np.array([1.0]))  # cuts the window
+    monkeypatch.setattr(store._writer, "enqueue", slowly)
+    handle = np.array([store.series(LABELS)])
+    assert store.append(handle, np.array([NOW]), np.array([1.0])).accepted == 1
+    monkeypatch.undo()
+    query.join()
+    fill(store, NOW + STEP, NOW + 20 * HOUR)  # so that the window no longer has it
+    assert NOW in times(store, NOW - 21 * HOUR, NOW)
+
+
+def test_a_backfill_that_fails_in_its_middle_hides_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, NOW - 20 * HOUR, NOW)
+    insert = backfill.insert_samples
+    calls = []
+
+    def failing(*given: Any) -> None:
+        calls.append(given)
+        if len(calls) == 1:
+            times(store, NOW - 70 * HOUR, NOW)  # keeps what is there before
+        if len(calls) == 2:
+            raise StoreReadOnly("no space is left")
+        insert(*given)
+
+    monkeypatch.setattr(backfill, "insert_samples", failing)
+    old = np.array([NOW - 60 * HOUR, NOW - 30 * HOUR])
+    with pytest.raises(StoreReadOnly):
+        store.backfill([LABELS], np.array([0, 0]), old, np.array([1.0, 2.0]))
+    assert times(store, NOW - 70 * HOUR, NOW)[0] == NOW - 60 * HOUR
+
+
+def test_what_is_read_ahead_counts_for_no_query(store: Store) -> None:
+    fill(store, NOW - 20 * HOUR, NOW)
+    wanted = SelectRequest(POWER, NOW - 20 * HOUR, NOW - 18 * HOUR)
+    guard = QueryGuard(max_samples=2 * HOUR // STEP)
+    assert len(store.select(wanted, guard).samples.t) == 2 * HOUR // STEP
+    assert guard.samples == 2 * HOUR // STEP
+
+
+def test_an_empty_strip_is_not_for_nothing() -> None:
+    strips = Strips(10_000)
+    many = ids(*range(1000))
+    strips.put(strips.generation, many, block(*([] for _ in range(1000))), 0, 10)
+    assert sum(strips.get(ids(i), 0, 10) is not None for i in range(1000)) < 30

@@ -49,13 +49,17 @@ def saved_activity(engine: Engine, after_ms: int) -> Activity:
     return _saved(engine, f"last_t > {int(after_ms)}")
 
 
-def unsaved_activity(engine: Engine) -> Activity:
+def activity_saved_until(engine: Engine) -> int:
+    until_ms = load_progress(engine, _JOB)
+    return _BEGINNING if until_ms is None else until_ms
+
+
+def unsaved_activity(engine: Engine, until_ms: int) -> Activity:
     """The samples since activity was last saved, of which nothing may be saved yet."""
-    since = load_progress(engine, _JOB)
     return _read(
         engine,
         "SELECT series, min(t) AS first, max(t) AS newest, argMax(v, t) AS value "
-        f"FROM samples WHERE t > {_BEGINNING if since is None else since} GROUP BY series",
+        f"FROM samples WHERE t > {until_ms} GROUP BY series",
     )
 
 
@@ -87,11 +91,14 @@ def joined(one: Activity, other: Activity) -> Activity:
     )
 
 
-def brought_up_to_date(saved: Activity, since: Activity) -> Activity:
+def brought_up_to_date(saved: Activity, since: Activity, until_ms: int) -> Activity:
     """What was saved, corrected by the samples on disk: activity may have been saved of samples that a crash
-    then kept from being written, and these will be sent again."""
+    then kept from being written, and these will be sent again. All that is on disk after `until_ms` is in
+    `since`."""
     now = joined(saved, since)
     last_t, last_v = now.last_t.copy(), now.last_v.copy()
+    unwritten = last_t > until_ms
+    last_t[unwritten], last_v[unwritten] = until_ms, np.nan
     at = np.searchsorted(now.ids, since.ids)
     last_t[at], last_v[at] = since.last_t, since.last_v
     return now._replace(last_t=last_t, last_v=last_v)

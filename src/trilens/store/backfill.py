@@ -62,8 +62,10 @@ class Backfill:
             for row in zip(ids.tolist(), labels, oldest.tolist(), newest.tolist(), strict=True)
         ]
         batch = SampleBatch(ids[owner], noted.metrics, noted.metric_codes[owner], t_ms, values)
-        written = write_tables(self._engine, self._horizon, rows, [batch])
-        self._strips.forget()  # again: a reader may have kept what was there before
+        try:
+            written = write_tables(self._engine, self._horizon, rows, [batch])
+        finally:
+            self._strips.forget()  # again: a reader may have kept what was there before
         # Only now: until the labels are on disk, fresh samples bring them along.
         self._intake.note_labels_saved(handles)
         save_activity(self._engine, with_saved_past(self._engine, noted.seen))

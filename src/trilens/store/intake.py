@@ -127,6 +127,7 @@ class Intake:
         late = taken.refs[taken.late]
         self._window.cut(late, self._admission.newest_t[late])
         self._strips.forget()
+        self._residents.note_late(late)
         keep = np.repeat(~taken.late, taken.counts)
         self._window.append(taken.refs[~taken.late], taken.counts[~taken.late], taken.t[keep], taken.v[keep])
 

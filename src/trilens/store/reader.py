@@ -13,11 +13,11 @@ from trilens.model.series import Gridded, SampleBlock, Selected
 from trilens.store.expired import Expired
 from trilens.store.pushdown import Pushdown
 from trilens.store.rows import places_of, read_samples
-from trilens.store.strips import AHEAD_MS, worth_keeping
+from trilens.store.strips import worth_keeping
 from trilens.store.summaries import SummaryReader, can_summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trilens.store.index_state import Selection
     from trilens.store.recall import Recall
     from trilens.store.rows import SampleRows
-    from trilens.store.strips import Strips
+    from trilens.store.strips import StripReader
     from trilens.store.window import RecentWindow
     from trilens.store.writer import Writer
 
@@ -50,7 +50,7 @@ class Reader:
         window: RecentWindow,
         admission: Admission,
         writer: Writer,
-        strips: Strips,
+        strips: StripReader,
         horizon: Horizon,
     ) -> None:
         self._engine = engine
@@ -221,63 +221,27 @@ class Reader:
         border = min(max(start_ms, self._expired.raw_since_ms), end_ms)
 
         def raw(until_ms: int) -> SampleBlock:
-            rows = read_samples(self._engine, metrics, wanted, border, until_ms, guard)
-            return as_block(rows, ids, guard)
+            return as_block(read_samples(self._engine, metrics, wanted, border, until_ms, guard), ids)
 
         if worth_keeping(len(ids), border, end_ms):
-            kept = self._kept(chosen, border, end_ms, raw, guard)
+            kept = self._strips.read(chosen.refs, ids, border, end_ms, raw)
         else:
             kept = raw(end_ms)
+        guard.take_samples(len(kept.t))
         if border == start_ms:
             return kept, ()
-        older = as_block(self._expired.read(metrics, wanted, start_ms, border, guard), ids, guard)
+        older = as_block(self._expired.read(metrics, wanted, start_ms, border, guard), ids)
+        guard.take_samples(len(older.t))
         return joined(older, kept), (self._expired.warning(),) if len(older.t) else ()
 
-    def _kept(
-        self,
-        chosen: Selection,
-        start_ms: int,
-        end_ms: int,
-        raw: Callable[[int], SampleBlock],
-        guard: QueryGuard,
-    ) -> SampleBlock:
-        """Raw samples up to `end_ms` from the strips; read and put there where they are not yet."""
-        ids = self._index.ids[chosen.refs]
-        held = self._strips.get(ids, start_ms, end_ms)
-        if held is not None:
-            guard.take_samples(len(held.t))
-            return held
-        generation = self._strips.generation
-        until = min(self._unchanging_until(chosen.refs), end_ms + AHEAD_MS)
-        if until < end_ms:
-            return raw(end_ms)
-        block = raw(until)
-        self._strips.put(generation, ids, block, start_ms, until)
-        return up_to(block, end_ms)
 
-    def _unchanging_until(self, refs: Codes) -> int:
-        """No fresh sample of these series may still come at or before this time, and all are on disk."""
-        closed = np.maximum(self._admission.newest_t[refs], self._admission.settled_ms)
-        return min(int(closed.min()), self._writer.oldest_pending_ms() - 1)
-
-
-def as_block(rows: SampleRows, ids: NDArray[np.uint64], guard: QueryGuard) -> SampleBlock:
+def as_block(rows: SampleRows, ids: NDArray[np.uint64]) -> SampleBlock:
     """The rows of these series, which are in order of id as the rows are."""
     at, counts = places_of(rows, ids)
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    guard.take_samples(len(at))
     if len(at) == len(rows.t):
         return SampleBlock(rows.t, rows.v, offsets)
     return SampleBlock(rows.t[at], rows.v[at], offsets)
-
-
-def up_to(block: SampleBlock, end_ms: int) -> SampleBlock:
-    """The samples with t <= end_ms."""
-    keep = block.t <= end_ms
-    if keep.all():
-        return block
-    before = np.concatenate(([0], np.cumsum(keep)))
-    return SampleBlock(block.t[keep], block.v[keep], before[block.offsets])
 
 
 def joined(older: SampleBlock, newer: SampleBlock) -> SampleBlock:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trilens.model.errors import QueryTooLarge
 from trilens.model.labels import METRIC_NAME
+from trilens.store.schema import HOUR_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from trilens.store.index import SeriesIndex
     from trilens.store.index_state import IndexState, Selection
     from trilens.store.residents import Residents
+
+
+_MAX_RECALLED = 512  # ad-hoc queries come and go; rules and pages fit many times
 
 
 class Recall:
@@ -48,11 +53,33 @@ class Recall:
                 return state
             for matcher in matchers:
                 state.text_matcher(matcher)  # a bad regular expression is refused before anything is read
-            blocks = self._archive.matching(matchers, start_ms, until_ms, guard)
+            read = _widened(start_ms, until_ms, state.horizon_ms)
+            try:
+                blocks = self._archive.matching(matchers, *read, guard)
+            except QueryTooLarge:
+                read = (start_ms, until_ms)
+                blocks = self._archive.matching(matchers, *read, guard)
             if all(self._residents.take(block, state) for block in blocks):
-                # Dashboards ask for a range that slides on: what was read for it serves until series leave.
-                state.recalled.setdefault(wanted, []).append((start_ms, until_ms))
+                if len(state.recalled) > _MAX_RECALLED:
+                    state.recalled.clear()
+                state.recalled[wanted] = _merged([*state.recalled.get(wanted, ()), read])
                 return state
+
+
+def _widened(start_ms: int, end_ms: int, horizon_ms: int) -> tuple[int, int]:
+    """To whole hours and one more: rules and pages ask for a range that slides on."""
+    return start_ms // HOUR_MS * HOUR_MS, min((-(-end_ms // HOUR_MS) + 1) * HOUR_MS, horizon_ms)
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same times, no two ranges touching."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _covers(ranges: Sequence[tuple[int, int]], start_ms: int, end_ms: int) -> bool:

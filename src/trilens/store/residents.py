@@ -108,7 +108,7 @@ class Residents:
                 self._enter(refs, last_t)
                 self._admission.restore(refs, first_t, last_t, np.full(len(refs), np.nan))
                 self._labels_saved[refs] = True
-                self._past_known[refs] = True
+                self._past_known[refs] = saved
                 if saved:
                     self._saved_t[refs] = last_t
                 codes = self._index.state.symbols.intern_all(block.texts)[block.values[new]]
@@ -120,12 +120,16 @@ class Residents:
         self._index.state.horizon_ms = horizon_ms
 
     def restore(self, seen: Activity, saved_t: Times) -> None:
-        """At start: what the disk knows of the series that were taken, and how far that was saved."""
+        """At start: what the disk knows of the series that were taken, and how far that was saved.
+
+        Of a series that had come back shortly before a crash nothing recent is saved: its past is asked for.
+        """
         refs, known = self._known(seen)
         oldest = np.minimum(self._admission.oldest_t[refs], seen.first_t[known])
         self._admission.restore(refs, oldest, seen.last_t[known], seen.last_v[known])
         self._window.enter(refs, seen.last_t[known])
         self._saved_t[refs] = saved_t[known]
+        self._past_known[refs] = saved_t[known] != NEVER
 
     def _known(self, activity: Activity) -> tuple[Codes, NDArray[np.bool_]]:
         """The references of these series, and which of them are here."""
@@ -175,6 +179,10 @@ class Residents:
 
     def note_labels_saved(self, refs: Codes) -> None:
         self._labels_saved[refs] = True
+
+    def note_late(self, refs: Codes) -> None:
+        """They may begin earlier than the disk knows. For who holds the lock."""
+        self._saved_t[refs] = NEVER
 
     def write_labels_again(self, before_ms: int) -> None:
         """What the disk has of series without a sample since is about to be deleted."""

@@ -13,18 +13,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from trilens.model.errors import QueryTooLarge
 from trilens.model.series import SampleBlock
 from trilens.store.schema import DAY_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from trilens.model.labels import Codes
     from trilens.model.series import Floats, Times
+    from trilens.store.admission import Admission
+    from trilens.store.residents import Residents
+    from trilens.store.writer import Writer
 
 # Series x time: the work above a larger read outweighs the read, and it would push out all the rest.
 _FEW: Final = 64 * DAY_MS
-AHEAD_MS: Final = 3_600_000  # read beyond what was asked for, so that the next refreshes find it
+_AHEAD_MS: Final = 3_600_000  # read beyond what was asked for, so that the next refreshes find it
+_AHEAD_SHARE: Final = 4  # but no more than this part of what was asked for
 _ROW_BYTES: Final = 16
+_STRIP_BYTES: Final = 448  # of an empty one, with its place in the dictionary
 _LARGEST_SHARE: Final = 4  # of the budget, that one read may take
 
 
@@ -42,7 +51,7 @@ class _Strip(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return _ROW_BYTES * len(self.t) + _ROW_BYTES
+        return _ROW_BYTES * len(self.t) + _STRIP_BYTES
 
 
 class Strips:
@@ -106,6 +115,55 @@ class Strips:
         strip = self._strips.pop(key, None)
         if strip is not None:
             self._bytes -= strip.bytes
+
+
+class StripReader:
+    """Raw samples of few series: from the strips, or from the engine and then kept."""
+
+    def __init__(self, strips: Strips, residents: Residents, admission: Admission, writer: Writer) -> None:
+        self._strips = strips
+        self._residents = residents
+        self._admission = admission
+        self._writer = writer
+
+    def read(
+        self,
+        refs: Codes,
+        ids: NDArray[np.uint64],
+        start_ms: int,
+        end_ms: int,
+        raw: Callable[[int], SampleBlock],
+    ) -> SampleBlock:
+        """Samples with start_ms < t <= end_ms; `raw` reads them from the engine up to a time."""
+        held = self._strips.get(ids, start_ms, end_ms)
+        if held is not None:
+            return held
+        generation = self._strips.generation
+        ahead_ms = min(_AHEAD_MS, (end_ms - start_ms) // _AHEAD_SHARE)
+        until_ms = min(self._unchanging_until(refs), end_ms + ahead_ms)
+        if until_ms < end_ms:
+            return raw(end_ms)
+        try:
+            block = raw(until_ms)
+        except QueryTooLarge:  # perhaps only because of what nobody asked for
+            return raw(end_ms)
+        self._strips.put(generation, ids, block, start_ms, until_ms)
+        return up_to(block, end_ms)
+
+    def _unchanging_until(self, refs: Codes) -> int:
+        """No fresh sample of these series may still come at or before this time, and all are on disk."""
+        with self._residents.lock:  # whoever appends notes a sample before it hands it to the writer
+            closed = np.maximum(self._admission.newest_t[refs], self._admission.settled_ms)
+            return min(int(closed.min()), self._writer.oldest_pending_ms() - 1)
+
+
+def up_to(block: SampleBlock, end_ms: int) -> SampleBlock:
+    """The samples with t <= end_ms."""
+    keep = block.t <= end_ms
+    if keep.all():
+        return block
+    before = np.concatenate(([0], np.cumsum(keep)))
+    return SampleBlock(block.t[keep], block.v[keep], before[block.offsets])
 
 
 def _within(strip: _Strip, start_ms: int, end_ms: int) -> tuple[Times, Floats]:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilens.store.activity import brought_up_to_date, newest_saved, saved_activity, unsaved_activity
+from trilens.store.activity import (
+    activity_saved_until,
+    brought_up_to_date,
+    newest_saved,
+    saved_activity,
+    unsaved_activity,
+)
 from trilens.store.admission import NEVER
 from trilens.store.archive import Archive
 from trilens.store.chunks import CHUNK
@@ -33,7 +39,8 @@ _FILL = 0.94  # of the window's budget: the rest is for what comes in meanwhile
 def restore(engine: Engine, index: SeriesIndex, residents: Residents, keep_ms: int, latest_ms: int) -> None:
     """The series of the last `keep_ms`, each with its oldest and newest sample. Needed before anything is
     served. The newest sample of all is looked for up to `latest_ms`: later ones come from a wrong clock."""
-    since = unsaved_activity(engine)
+    until_ms = activity_saved_until(engine)
+    since = unsaved_activity(engine, until_ms)
     newest = max(newest_saved(engine), int(since.last_t.max(initial=NEVER)))
     if newest == NEVER:
         return
@@ -46,7 +53,7 @@ def restore(engine: Engine, index: SeriesIndex, residents: Residents, keep_ms: i
     for block in archive.with_ids(np.setdiff1d(since.ids, index.ids)):
         residents.take(block, saved=False)
     saved = saved_activity(engine, horizon_ms)
-    seen = brought_up_to_date(saved, since)
+    seen = brought_up_to_date(saved, since, until_ms)
     saved_t = np.full(len(seen.ids), NEVER)
     saved_t[np.searchsorted(seen.ids, saved.ids)] = saved.last_t
     residents.restore(seen, saved_t)
