@@ -209,13 +209,14 @@ def test_a_backfill_that_fails_in_its_middle_hides_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(store, NOW - 20 * HOUR, NOW)
+    store.backfill([LABELS], np.array([0]), np.array([NOW - 69 * HOUR]), np.array([0.0]))
     insert = backfill.insert_samples
     calls = []
 
     def failing(*given: Any) -> None:
         calls.append(given)
         if len(calls) == 1:
-            times(store, NOW - 70 * HOUR, NOW)  # keeps what is there before
+            times(store, NOW - 70 * HOUR, NOW - 25 * HOUR)  # keeps what is there before
         if len(calls) == 2:
             raise StoreReadOnly("no space is left")
         insert(*given)
@@ -224,7 +225,7 @@ def test_a_backfill_that_fails_in_its_middle_hides_nothing(
     old = np.array([NOW - 60 * HOUR, NOW - 30 * HOUR])
     with pytest.raises(StoreReadOnly):
         store.backfill([LABELS], np.array([0, 0]), old, np.array([1.0, 2.0]))
-    assert times(store, NOW - 70 * HOUR, NOW)[0] == NOW - 60 * HOUR
+    assert times(store, NOW - 70 * HOUR, NOW - 25 * HOUR) == [NOW - 69 * HOUR, NOW - 60 * HOUR]
 
 
 def test_what_is_read_ahead_counts_for_no_query(store: Store) -> None:
