@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What a server needs, and what working on the code needs besides; one .venv holds both.
+# What a server needs, and what working on the code needs besides; one .venv holds all.
 SERVER := $(VENV)/.server-installed
 DEV := $(VENV)/.dev-installed
 
@@ -18,7 +18,7 @@ $(SERVER): pyproject.toml tools/setup
 	@touch $@
 
 $(DEV): pyproject.toml tools/setup
-	@tools/setup "$(PYTHON)" "$(VENV)" server,dev
+	@tools/setup "$(PYTHON)" "$(VENV)" server,agent,dev
 	@touch $@ $(SERVER)
 
 setup: $(DEV) ## make .venv with Trilens and everything that working on it needs

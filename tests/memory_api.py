@@ -23,6 +23,7 @@ from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
+from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 from trilens.settings.load import load_settings
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.model.labels import LabelFrame
+    from trilens.store.workloads import WorkloadRecords
 
 
 @dataclass
@@ -78,6 +80,7 @@ class Api:
     overrides: dict[str, Any] = field(default_factory=dict)
     reloads: list[str] = field(default_factory=list)
     ready: bool = True
+    workloads: WorkloadRecords | None = None
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -112,6 +115,7 @@ class Api:
                 targets=TargetsApi(None),
                 write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
                 backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
+                workloads=WorkloadsApi(self.workloads, None, self.runner, 1 << 20),
             )
         )
 

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -188,6 +189,25 @@ def test_query_on_a_terminal(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _printed(lambda: answer.show(shown, pretty=True))[-1].startswith("1 ")
     one = {"resultType": "vector", "result": [{"metric": {"__name__": "up", "job": "é"}, "value": [T0, "1"]}]}
     assert _printed(lambda: answer.show(one, pretty=True)) == ['up{job="é"}', "value", "    1"]
+
+
+@pytest.mark.parametrize("pretty", [True, False])
+def test_native_histograms_are_named_and_not_shown(pretty: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    from trilens.cli import answer
+
+    def shown(kind: str, *samples: dict[str, Any]) -> list[list[str]]:
+        result = [{"metric": {"x": str(i)}, **sample} for i, sample in enumerate(samples)]
+        answer.show({"resultType": kind, "result": result}, pretty=pretty)
+        out, err = capsys.readouterr()
+        assert err == "native histograms are not shown (--json has them)\n"
+        return [line.split() for line in out.splitlines()]
+
+    vector = shown("vector", {"histogram": [T0, {"count": "1"}]}, {"value": [T0, "7"]})
+    assert [line[-1] for line in vector[-2:]] == ["<histogram>", "7"]
+    mixed = {"values": [[T0 + 15, "3"]], "histograms": [[T0, {}]]}
+    matrix = shown("matrix", {"histograms": [[T0, {}]]}, mixed)
+    assert matrix[-2 if pretty else 0][-1] == "<histogram>"
+    assert matrix[-1][-1] == "3"
 
 
 def test_a_table_drops_first_what_says_least(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ def write(directory: Path, name: str, text: str) -> str:
         ),
         (
             "scrape: {config_file: p.yml}\n",
-            "p.yml:3:4: scrape_configs[0].kubernetes_sd_configs: not supported yet",
+            "p.yml:3:4: scrape_configs[0].consul_sd_configs: not supported yet",
         ),
         (
             "scrape:\n  scrape_configs: [{job_name: a, tls_config: {ca_file: no.pem}}]\n",
@@ -63,7 +63,7 @@ def write(directory: Path, name: str, text: str) -> str:
 def test_an_error_says_file_line_and_column(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
-    write(tmp_path, "p.yml", "scrape_configs:\n - job_name: x\n   kubernetes_sd_configs: [{role: pod}]\n")
+    write(tmp_path, "p.yml", "scrape_configs:\n - job_name: x\n   consul_sd_configs: [{}]\n")
     monkeypatch.chdir(tmp_path)
     said = CliRunner().invoke(app, ["config", "check", write(tmp_path, "a.yaml", text)])
     assert (said.exit_code, said.stdout) == (2, "")

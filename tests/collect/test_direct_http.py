@@ -15,7 +15,7 @@ from aiohappyeyeballs import start_connection
 from certificates import make_certificates
 from http_target import HttpTarget
 from trilens.collect import direct_http
-from trilens.collect.body_buffer import BodyBuffers
+from trilens.collect.body_buffer import BodyBuffers, ReceiveMemory
 from trilens.collect.direct_http import DirectHttp
 from trilens.collect.http_answer import Answer, AnswerReader, HttpFailure
 from trilens.collect.http_client import HttpClient
@@ -119,7 +119,8 @@ def chunked(body: bytes, size: int = 100_000, trailer: str = "") -> bytes:
         answer(
             chunked(BODY, trailer="Content-Encoding: gzip\r\n"), "Transfer-Encoding: chunked", length=False
         ),
-        answer(gzip.compress(BODY), "Content-Encoding: gzip"),
+        answer(gzip.compress(BODY), "Content-Encoding: gzip "),
+        answer(gzip.compress(BODY[:7]) + gzip.compress(BODY[7:]) + bytes(8), "Content-Encoding: gzip"),
         answer(
             chunked(gzip.compress(BODY), 1000),
             "Transfer-Encoding: chunked",
@@ -131,7 +132,17 @@ def chunked(body: bytes, size: int = 100_000, trailer: str = "") -> bytes:
         answer(BODY).replace(b"\r\n", b"\n", 3),
         answer(BODY, status="HTTP/1.1 200"),
     ],
-    ids=["length", "chunked", "trailer", "gzip", "chunked gzip", "interim", "bare line feeds", "no reason"],
+    ids=[
+        "length",
+        "chunked",
+        "trailer",
+        "gzip",
+        "gzip twice",
+        "chunked gzip",
+        "interim",
+        "bare line feeds",
+        "no reason",
+    ],
 )
 async def test_a_body_is_read_whole_and_the_connection_kept(said: bytes) -> None:
     async with running(Script(said)) as server, client_of() as client:
@@ -243,6 +254,15 @@ async def test_http_1_0_can_keep_a_connection_too() -> None:
         (answer(BODY)[:-1], "in the middle of its answer"),
         (answer(chunked(BODY)[:-1], "Transfer-Encoding: chunked", length=False), "in the middle"),
         (answer(gzip.compress(BODY)[:-1], "Content-Encoding: gzip"), "the gzip answer is cut short"),
+        (
+            answer(chunked(b"abc")[:-5], "Transfer-Encoding: chunked \t", length=False),
+            "in the middle of its answer",
+        ),
+        (
+            answer(gzip.compress(b"a") + gzip.compress(BODY)[:-1], "Content-Encoding: gzip"),
+            "gzip answer is cut short",
+        ),
+        (answer(gzip.compress(b"a") + b"rubbish", "Content-Encoding: gzip"), "not valid gzip"),
         (answer(BODY)[:20], "in the middle of its answer"),
         (b"HTTP/1.1 100 Continue\r\n\r\n", "in the middle of its answer"),
         (b"", "closed the connection without an answer"),
@@ -331,6 +351,7 @@ async def test_a_scrape_that_is_cancelled_ends_its_connection() -> None:
         answer(chunked(BODY), "Transfer-Encoding: chunked", length=False),
         answer(BODY, length=False),
         answer(gzip.compress(b"x" * 101), "Content-Encoding: gzip"),
+        answer(gzip.compress(b"x" * 51) + gzip.compress(b"x" * 50), "Content-Encoding: gzip"),
     ],
 )
 async def test_a_body_above_the_limit_is_not_read(said: bytes) -> None:
@@ -378,7 +399,7 @@ async def test_a_new_connection_without_an_answer_is_not_tried_again() -> None:
 
 
 def direct(idle_s: float) -> DirectHttp:
-    return DirectHttp(ssl.create_default_context, idle_s=idle_s)
+    return DirectHttp(ssl.create_default_context, ReceiveMemory(), idle_s=idle_s)
 
 
 async def test_idle_connections_are_closed_and_then_made_anew() -> None:

@@ -479,3 +479,21 @@ def test_what_is_remembered_does_not_grow_with_series_that_come_and_go(
         assert len(getattr(decoder, "_codes", ())) <= 90
         receive.sink.forget()
     assert receive.sink.values("steady") == list(range(40))
+
+
+def test_symbols_that_no_label_names_are_not_remembered(receive: Receiving) -> None:
+    decoder = receive.receiver._decoders[V2.split("=")[1]]
+    for round_ in range(3):
+        request = RequestV2(
+            symbols=["", "__name__", "a", f"help {round_}", f"trace {round_}", f"pod {round_}"]
+        )
+        for refs in ([1, 2], [1, 2, 5]):  # the second lacks a value, and is refused
+            series = TimeSeriesV2(labels_refs=refs)
+            series.samples.add(timestamp=NOW + round_, value=round_)
+            series.metadata.help_ref = 3
+            request.timeseries.append(series.SerializeToString())
+        receive(snappy(request), V2)
+    assert receive.sink.values("a") == [0, 1, 2]
+    assert set(decoder._codes) == {"__name__", "a"}
+    decoder.forget()
+    assert not decoder._codes

@@ -80,11 +80,7 @@ def test_timing_defaults(text: str, interval_s: int, timeout_s: int) -> None:
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (
-            {"kubernetes_sd_configs": [{"role": "pod"}]},
-            r"scrape_configs\[0\]\.kubernetes_sd_configs: not supported yet",
-        ),
-        ({"consul_sd_configs": [{}]}, r"consul_sd_configs: not supported yet"),
+        ({"consul_sd_configs": [{}]}, r"scrape_configs\[0\]\.consul_sd_configs: not supported yet"),
         ({"oauth2": {"client_id": "x"}}, r"scrape_configs\[0\]\.oauth2"),
         ({"scrape_interval": "5"}, r"scrape_configs\[0\]\.scrape_interval: .*5"),
         ({"scrape_interval": "5s", "scrape_timeout": "6s"}, "scrape_timeout is longer"),
@@ -130,7 +126,7 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 
 
 def test_what_is_switched_off_needs_no_support() -> None:
-    off = "convert_classic_histograms_to_nhcb: false, kubernetes_sd_configs: []"
+    off = "convert_classic_histograms_to_nhcb: false, consul_sd_configs: []"
     load(f"scrape_configs: [{{job_name: a, {off}}}]")
 
 

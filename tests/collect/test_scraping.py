@@ -17,6 +17,7 @@ from recording_sink import STALE, RecordingSink
 
 from http_target import OPENMETRICS, Answer, HttpTarget
 from servers import require_server
+from trilens.collect.body_buffer import BodyBuffers
 from trilens.collect.config import ScrapeConfig, load_scrape_configs
 from trilens.collect.loop import align
 from trilens.collect.manager import ScrapeManager
@@ -133,6 +134,45 @@ def test_a_target_that_fails_is_down_with_the_reason_and_harms_no_other(
     assert STALE not in sink.values("c")
     assert manager.stats().failures >= 1
     assert [record.message for record in caplog.records] == ["target is down", "target is up again"]
+
+
+def test_a_password_in_an_address_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    with HttpTarget() as gone:
+        address = gone.address
+    labels = {"__param_target": "http://user:hunter2@gpu-1/"}
+    static = [{"targets": [f"user:hunter2@{address}"], "labels": labels}]
+    with scraping(job(address, static_configs=static)) as (manager, sink):
+        # The first scrape with a user in its URL loads aiohttp, which may take all of its time.
+        sink.wait_for(lambda _: any("GET" in status.last_error for status in manager.targets()))
+        (status,) = manager.targets()
+    assert status.health == "down"
+    assert status.last_error.startswith(f"GET http://<secret>@{address}/metrics?")
+    assert status.scrape_url.startswith(f"http://<secret>@{address}/metrics?")
+    assert (status.labels["instance"], status.discovered_labels["__address__"]) == (address, address)
+    assert status.discovered_labels["__param_target"] == "http://<secret>@gpu-1/"
+    assert "target is down" in caplog.messages
+    assert "hunter2" not in str([vars(record) for record in caplog.records])
+    assert sink.of("up")[0].labels["instance"] == address
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"), [("user:hunter2@x/y", "x/y"), ("http://u:hunter2@x", "http://<secret>@x")]
+)
+def test_a_password_in_an_impossible_address_is_not_shown_either(address: str, shown: str) -> None:
+    dropped = build_target({"__address__": address}, job())
+    assert isinstance(dropped, DroppedTarget)
+    assert dropped.reason == f"{shown!r} is not host:port"
+    assert dropped.discovered_labels["__address__"] == shown
+
+
+def test_all_jobs_receive_into_the_same_memory(monkeypatch: pytest.MonkeyPatch, target: HttpTarget) -> None:
+    taken_from: list[BodyBuffers] = []
+    take = BodyBuffers.take
+    monkeypatch.setattr(BodyBuffers, "take", lambda self: taken_from.append(self) or take(self))
+    with scraping(job(target, name="one"), job(target, name="two")) as (_, sink):
+        sink.wait_for(lambda s: s.values("up", job="one") and s.values("up", job="two"))
+    assert len(taken_from) >= 2
+    assert len({id(buffers) for buffers in taken_from}) == 1
 
 
 def test_an_unreachable_target_and_a_slow_one_are_down(target: HttpTarget) -> None:

@@ -11,6 +11,7 @@ from memory_api import Api, running
 from metric_sources import prometheus
 from servers import until
 from trilens.model.series import STALE_NAN
+from trilens.serve.federate import Newest, exposition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,19 @@ def test_names_that_old_scrapers_cannot_read() -> None:
         new = {"Accept": "text/plain;version=1.0.0;escaping=allow-utf-8"}
         quoted = httpx.get(f"{url}/federate", params=params, headers=new).text
         assert f'{{"gpu.power","9.x"="y",instance=""}} 1 {now - 15_000}\n' in quoted
+
+
+def test_names_that_become_one_for_old_scrapers_are_written_once() -> None:
+    found = [
+        Newest({"__name__": "a.b", "x.y": "dot", "x_y": "own", "x~y": "tilde"}, 1, 1.0),
+        Newest({"__name__": "a_b", "x.y": "dot", "x-y": "dash"}, 1, 2.0),
+    ]
+    assert exposition(found) == (
+        '# TYPE a_b untyped\na_b{instance="",x_y="dot"} 2 1\na_b{instance="",x_y="own"} 1 1\n'
+    )
+    assert exposition(found[:1], any_name=True) == (
+        '# TYPE "a.b" untyped\n{"a.b","x.y"="dot","x~y"="tilde",instance="",x_y="own"} 1 1\n'
+    )
 
 
 def test_a_real_prometheus_federates_from_here(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from memory_api import Api, running
 from trilens.collect.target import TargetStatus
-from trilens.serve.page import Overview
+from trilens.serve.page import Asked, Overview, Visit, render
 from trilens.serve.state import Pace
 
 EVIL = '"><script>alert(1)</script>&<b>'
@@ -91,6 +91,21 @@ def test_series_that_differ_have_a_column_for_each_difference() -> None:
     assert "<code>power{node=&quot;a&quot;}</code>" in text
     assert '<th class="number">value</th><th>gpu</th>' in text
     assert '<tr><td class="number">71</td><td>1</td></tr>' in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample", "shown"),
+    [
+        ("vector", {"histogram": [1, {"count": "1"}]}, "a native histogram"),
+        ("matrix", {"histograms": [[1, {}], [2, {}]]}, "2 native histograms"),
+        ("matrix", {"values": [[1, "1"]], "histograms": [[2, {}]]}, "1 samples, 1 native histograms"),
+    ],
+)
+def test_a_native_histogram_of_another_server_is_named(kind: str, sample: dict[str, Any], shown: str) -> None:
+    data = {"resultType": kind, "result": [{"metric": {"__name__": "h"}, **sample}]}
+    asked = Asked("h", {"status": "success", "data": data})
+    text = render(Overview(1.0, "", (), (), (), False), Visit("http://x", False, asked))
+    assert f'<td class="number">{shown}</td>' in text
 
 
 @pytest.mark.parametrize("query", ["power", EVIL, f'"{EVIL}"', f'power{{pod="{EVIL}"'])

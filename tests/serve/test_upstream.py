@@ -30,6 +30,7 @@ from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.upstream import Upstream
+from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 from trilens.settings.load import load_settings
 
@@ -77,6 +78,7 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
             targets=TargetsApi(None),
             write=WriteApi(None, ThreadPoolExecutor(1), 1000),
             backfill=BackfillApi(None, ThreadPoolExecutor(1), 1000),
+            workloads=WorkloadsApi(None, None, api.runner, 1000),
         ),
         lifespan=lifespan,
     )
@@ -257,6 +259,32 @@ def test_trouble_with_the_source_is_told_as_such(
     assert message in got.json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"status":', "JSON that does not parse"),
+        (b"[1]", "no answer to a query"),
+        (b'{"status": "success", "data": []}', "no answer to a query"),
+        (b'{"status": "success", "data": {"resultType": "vector", "result": [1]}}', "no answer to a query"),
+        (b'{"status": "success", "data": {"resultType": "scalar", "result": []}}', "no answer to a query"),
+    ],
+)
+def test_the_page_tells_of_an_answer_that_is_none(body: bytes, message: str) -> None:
+    with Recorder(reply(200, body)) as source, trilens_on(source.url) as client:
+        page = httpx.get(client.base_url.join("/"), params={"query": "up"})
+    assert page.status_code == 200
+    assert message in page.text
+
+
+def test_readiness_does_not_repeat_what_the_source_said() -> None:
+    broken = reply(500, b"stack trace with s3cret", "text/html")
+    with Recorder(broken) as source, trilens_on(source.url) as client:
+        ready = httpx.get(client.base_url.join("/readyz"))
+    assert ready.status_code == 503
+    assert "answered HTTP 500: not JSON" in ready.text
+    assert "s3cret" not in ready.text
+
+
 def test_a_source_that_is_not_there() -> None:
     with trilens_on("http://127.0.0.1:1") as client:
         answer = client.get("/query?query=up")
@@ -355,7 +383,9 @@ def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pyt
         async def through_an_outage() -> list[Readiness]:
             upstream = Upstream(settings, 1000)
             await upstream.start()
-            state = SystemState(QueryRunner(Api().settings.query), None, None, None, upstream, timedelta(1))
+            state = SystemState(
+                QueryRunner(Api().settings.query), None, None, None, upstream, None, timedelta(1)
+            )
             seen = [await state.readiness()]
             await asyncio.to_thread(source.__exit__)
             seen.append(await state.readiness())
@@ -390,7 +420,7 @@ def test_a_secret_whose_file_is_gone_is_trouble_with_the_source(tmp_path: Path) 
 
 
 async def test_own_series_are_sent_again_when_the_secret_is_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = tmp_path / "token"
     api = Api()
@@ -399,7 +429,7 @@ async def test_own_series_are_sent_again_when_the_secret_is_back(
         settings = load_settings(overrides=overrides | {"remote_write.interval": "10ms"}, environ={})
         push = SelfPush(settings.remote_write, api.metrics)
         failed = asyncio.Event()
-        caplog.handler.emit = lambda record: failed.set()  # type: ignore[method-assign]
+        monkeypatch.setattr(caplog.handler, "emit", lambda record: failed.set())
         await push.start()
         try:
             await asyncio.wait_for(failed.wait(), 20)
@@ -408,3 +438,20 @@ async def test_own_series_are_sent_again_when_the_secret_is_back(
         finally:
             await push.stop()
     assert target.seen[0]["authorization"] == "Bearer t1"
+
+
+async def test_the_log_of_what_is_sent_shows_no_password(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overrides = {"remote_write.url": "http://user:hunter2@127.0.0.1:1/write"}
+    settings = load_settings(overrides=overrides, environ={})
+    push = SelfPush(settings.remote_write, Api().metrics)
+    failed = asyncio.Event()
+    emit = caplog.handler.emit
+    monkeypatch.setattr(caplog.handler, "emit", lambda record: (emit(record), failed.set()))
+    await push.start()
+    await asyncio.wait_for(failed.wait(), 20)
+    await push.stop()
+    (record,) = caplog.records
+    assert record.__dict__["url"] == "http://<secret>@127.0.0.1:1/write"
+    assert "hunter2" not in str(record.__dict__)

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from trilens.cli.order import by_labels
-from trilens.cli.series import series_text
+from trilens.cli.series import HISTOGRAM, points, series_text
 from trilens.cli.times import show_moment
 
 
@@ -26,14 +26,19 @@ def show(data: dict[str, Any], *, pretty: bool, ordered: bool = False) -> None:
         from trilens.cli.table import show_table
 
         show_table(kind, result, ordered=ordered)
-        return
+    else:
+        _show_lines(kind, result)
+    if any(value == HISTOGRAM for series in result for _, value in points(series)):
+        typer.echo("native histograms are not shown (--json has them)", err=True)
+
+
+def _show_lines(kind: str, result: list[dict[str, Any]]) -> None:
+    """Every line says whose it is: people cut such output with grep and awk."""
     for series in result:
         labels = series_text(series["metric"])
-        if kind == "vector":
-            typer.echo(f"{labels} {series['value'][1]}")
-        else:  # every line says whose it is: people cut such output with grep and awk
-            for moment, value in series["values"]:
-                typer.echo(f"{labels} {show_moment(moment)} {value}")
+        for moment, value in points(series):
+            when = "" if kind == "vector" else f" {show_moment(moment)}"
+            typer.echo(f"{labels}{when} {value}")
 
 
 def show_notes(answer: dict[str, Any]) -> None:

@@ -29,6 +29,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
+    def get(self, path: str, params: dict[str, str] | None = None) -> dict[str, Any]:
+        """The whole envelope of a successful answer; ServerError for any other."""
+        return self._ask("GET", path, params=params)
+
     def post(
         self,
         path: str,
@@ -38,8 +42,11 @@ class Client:
         params: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         """The whole envelope of a successful answer; ServerError for any other."""
+        return self._ask("POST", path, data=form, content=body, params=params)
+
+    def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
         try:
-            answer = self._http.post(f"{self._url}{path}", data=form, content=body, params=params)
+            answer = self._http.request(method, f"{self._url}{path}", **request)
             envelope = answer.json()
         except httpx.HTTPError as e:
             raise ServerError(

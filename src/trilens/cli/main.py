@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trilens import __version__
-from trilens.cli import agent, backfill, config, demo, promql, query, up
+from trilens.cli import agent, backfill, config, demo, promql, query, show, up, workloads
 from trilens.cli.failure import report
 from trilens.model.errors import TrilensError
 
@@ -23,6 +23,8 @@ app = typer.Typer(
 app.command()(up.up)
 app.command()(demo.demo)
 app.command()(agent.agent)
+app.command()(workloads.workloads)
+app.command()(show.show)
 app.command()(query.query)
 app.command()(backfill.backfill)
 app.add_typer(promql.app, name="promql")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trilens.cli.order import natural
-from trilens.cli.series import series_text
+from trilens.cli.series import HISTOGRAM, points, series_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def show_table(kind: str, result: list[dict[str, Any]], *, ordered: bool) -> Non
     own = [{name: value for name, value in metric.items() if name not in shared} for metric in metrics]
     names = sorted({name for labels in own for name in labels})
     ranged = kind == "matrix"
-    numbers = _summaries(result) if ranged else {"value": [series["value"][1] for series in result]}
+    numbers = _summaries(result) if ranged else {"value": [points(series)[0][1] for series in result]}
     room = console.width - sum(_width(title, cells) + _GAP for title, cells in numbers.items())
     columns = {name: [labels.get(name, "") for labels in own] for name in names}
     shown = columns_that_fit(columns, room - (_SHORT_CURVE + _GAP if ranged else 0))
@@ -111,20 +111,23 @@ def _width(title: str, cells: list[str]) -> int:
 def _summaries(result: list[dict[str, Any]]) -> Columns:
     columns: Columns = {"min": [], "avg": [], "max": [], "last": []}
     for series in result:
-        values = [float(value) for _, value in series["values"]]
+        values = [float(value) for _, value in series.get("values", ())]
         finite = [value for value in values if math.isfinite(value)] or [math.nan]
-        numbers = (min(finite), sum(finite) / len(finite), max(finite), values[-1])
-        for cells, number in zip(columns.values(), numbers, strict=True):
-            cells.append(f"{number:.6g}")
+        last = points(series)[-1][1]
+        shown = [f"{number:.6g}" for number in (min(finite), sum(finite) / len(finite), max(finite))]
+        shown = shown if values else [""] * len(shown)
+        shown.append(last if last == HISTOGRAM else f"{float(last):.6g}")
+        for cells, text in zip(columns.values(), shown, strict=True):
+            cells.append(text)
     return columns
 
 
 def _curves(result: list[dict[str, Any]]) -> Iterator[list[float]]:
     """Each series' values on one time axis for all; NaN where it has none."""
-    place = {t: i for i, t in enumerate(sorted({t for series in result for t, _ in series["values"]}))}
+    place = {t: i for i, t in enumerate(sorted({t for series in result for t, _ in points(series)}))}
     for series in result:
         curve = [math.nan] * len(place)
-        for t, value in series["values"]:
+        for t, value in series.get("values", ()):
             curve[place[t]] = float(value)
         yield curve
 

@@ -27,6 +27,11 @@ def read_moment(text: str, now_s: float) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+def at_parameter(text: str | None, now_s: float) -> dict[str, str]:
+    """A request's `at`; none for now, of which the server knows more than of the past."""
+    return {} if text is None or text == "now" else {"at": f"{read_moment(text, now_s):.3f}"}
+
+
 def read_step(text: str | None, start_s: float, end_s: float) -> float:
     """Seconds; where none was given, about 250 points, in whole seconds."""
     if text is None:

@@ -18,6 +18,7 @@ from trilens.serve.envelope import on_trilens_error, on_unexpected_error
 from trilens.serve.federate import FederateApi
 from trilens.serve.home import HomePage
 from trilens.serve.missing import on_http_error
+from trilens.serve.openapi import ONE_WORKLOAD, openapi
 from trilens.serve.queries import QueryApi
 from trilens.serve.security import Gate
 from trilens.serve.self_metrics import Meter
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from trilens.serve.status import StatusApi
     from trilens.serve.targets import TargetsApi
     from trilens.serve.upstream import Upstream
+    from trilens.serve.workloads import WorkloadsApi
     from trilens.serve.write import WriteApi
     from trilens.settings.tree import Settings
 
@@ -70,6 +72,7 @@ class Parts:
     targets: TargetsApi
     write: WriteApi
     backfill: BackfillApi
+    workloads: WorkloadsApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
@@ -93,6 +96,9 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/v1/status/runtimeinfo", parts.status.runtimeinfo),
         _route("/api/v1/status/tsdb", parts.status.tsdb),
         _route("/api/v1/format_query", parts.status.format_query, "GET", "POST"),
+        _route("/api/workloads", parts.workloads.every),
+        _route(ONE_WORKLOAD, parts.workloads.one),
+        _route("/api/openapi.json", openapi),
         _route("/healthz", parts.probes.healthz),
         _route("/readyz", parts.probes.readyz),
         _route("/-/healthy", parts.probes.healthy),
@@ -101,7 +107,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/metrics", parts.probes.metrics),
         _route("/", home.show),
     ]
-    handlers: dict[object, str] = {route.endpoint: route.path.replace("{name}", ":name") for route in routes}
+    handlers: dict[object, str] = {route.endpoint: _metric_label(route.path) for route in routes}
     return Starlette(
         routes=routes,
         lifespan=lifespan,
@@ -153,6 +159,10 @@ def _sent_on(source: Upstream) -> tuple[Ask, list[Route]]:
     # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
     routes = [_route(f"/api/v1/{path}", partial(source.forward), "GET", "POST") for path in _SENT_ON]
     return source.envelope, routes
+
+
+def _metric_label(path: str) -> str:
+    return path.replace("{", ":").replace("}", "")
 
 
 def _route(path: str, handler: Any, *methods: str) -> Route:

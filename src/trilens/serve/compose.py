@@ -13,7 +13,7 @@ from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.config import load_scrape_configs, read_scrape_configs
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
-from trilens.model.errors import TrilensError
+from trilens.model.errors import ConfigError, TrilensError
 from trilens.promql.engine import Engine
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
@@ -24,6 +24,7 @@ from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
+from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trilens.collect.config import ScrapeConfig
+    from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.push import SelfPush
     from trilens.serve.upstream import Upstream
     from trilens.settings.storage import StorageSettings
@@ -54,16 +56,24 @@ class System:
         self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
         max_body = settings.server.max_body
         self.upstream = _upstream(settings)
-        self.store = open_store(settings.storage) if self.upstream is None else None
+        self._storage = open_store(settings.storage) if _keeps_anything(settings) else None
+        self.store = self._storage if self.upstream is None else None
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._push = _self_push(settings, self.metrics)
+        self.clusters = self._cluster_intake(settings)
         receiver: RemoteWriteReceiver | None = None
         backfill: BackfillReceiver | None = None
         if self.store is not None:
             receiver = RemoteWriteReceiver(self.store)
             backfill = BackfillReceiver(self.store, settings.storage.retention)
         state = SystemState(
-            self.runner, self.store, self.scrapes, receiver, self.upstream, settings.storage.retention
+            self.runner,
+            self.store,
+            self.scrapes,
+            receiver,
+            self.upstream,
+            self.clusters,
+            settings.storage.retention,
         )
         self.metrics.watch(state.metrics)
         self._status = StatusApi(lambda: self.settings, self.store, self.runner)
@@ -80,6 +90,12 @@ class System:
                 targets=TargetsApi(self.scrapes),
                 write=WriteApi(receiver, self._intake, max_body),
                 backfill=BackfillApi(backfill, self._intake, max_body),
+                workloads=WorkloadsApi(
+                    self._storage.workloads if self._storage is not None else None,
+                    self.clusters,
+                    self.runner,
+                    max_body,
+                ),
             )
         )
 
@@ -90,11 +106,25 @@ class System:
         assert store is not None
         return Embedded(lambda lookback_ms: Engine(store, lookback_ms=lookback_ms), store, store)
 
+    def _cluster_intake(self, settings: Settings) -> ClusterIntake | None:
+        if not settings.kubernetes.clusters:
+            return None
+        from trilens.serve.cluster_intake import ClusterIntake
+
+        assert self._storage is not None
+        try:
+            return ClusterIntake(settings, self._storage.workloads, self.store)
+        except ConfigError:
+            self._storage.close()
+            raise
+
     async def start(self) -> None:
         if self.upstream is not None:
             await self.upstream.start()
         if self.scrapes is not None:
             await asyncio.to_thread(self.scrapes.start)
+        if self.clusters is not None:
+            await asyncio.to_thread(self.clusters.start)
         if self._push is not None:
             await self._push.start()
 
@@ -107,14 +137,16 @@ class System:
         The stack unwinds from its end, and goes on when a step fails: the store is closed in any case.
         """
         async with AsyncExitStack() as steps:
-            if self.store is not None:
-                steps.push_async_callback(asyncio.to_thread, self.store.close)
+            if self._storage is not None:
+                steps.push_async_callback(asyncio.to_thread, self._storage.close)
             steps.push_async_callback(asyncio.to_thread, self.runner.close)
             steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
             if self.upstream is not None:
                 steps.push_async_callback(self.upstream.stop)
             if self._push is not None:
                 steps.push_async_callback(self._push.stop)
+            if self.clusters is not None:
+                steps.push_async_callback(asyncio.to_thread, self.clusters.stop)
             if self.scrapes is not None:
                 steps.push_async_callback(asyncio.to_thread, self.scrapes.stop)
 
@@ -139,6 +171,11 @@ class System:
             await self.reload()
         except TrilensError as e:
             log.error("reload failed, the old settings stay", extra={"error": str(e)})
+
+
+def _keeps_anything(settings: Settings) -> bool:
+    """Samples, unless another server has them; records in any case."""
+    return settings.source.url is None or bool(settings.kubernetes.clusters)
 
 
 # Few servers have either of these, and their HTTP client takes a fifth of a second to load.

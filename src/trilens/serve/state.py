@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.manager import ScrapeManager
     from trilens.collect.remote_write import RemoteWriteReceiver
+    from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.runner import QueryRunner
     from trilens.serve.upstream import Trouble, Upstream
     from trilens.store.store import Store, StoreStats
@@ -33,7 +34,8 @@ _STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slow
 
 
 class SystemState:
-    """`store`, `scrapes` and `receiver` are None where another server holds the samples."""
+    """`store`, `scrapes` and `receiver` are None where another server holds the samples, `clusters` where
+    none is watched."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class SystemState:
         scrapes: ScrapeManager | None,
         receiver: RemoteWriteReceiver | None,
         upstream: Upstream | None,
+        clusters: ClusterIntake | None,
         retention: timedelta,
     ) -> None:
         self._runner = runner
@@ -49,6 +52,7 @@ class SystemState:
         self._scrapes = scrapes
         self._receiver = receiver
         self._upstream = upstream
+        self._clusters = clusters
         self._retention = retention
         self._pace = Pace()
         self._began = time.monotonic()
@@ -70,6 +74,9 @@ class SystemState:
             details["source"] = {"url": self._upstream.url, "reachable": ready, **why}
         if self._scrapes is not None:
             details["scrape"] = self._target_counts(self._scrapes)
+        if self._clusters is not None:  # what is known of workloads may be old; all else works
+            synced = {state.cluster: state.synced for state in self._clusters.states()}
+            details["kubernetes"] = {"synced": synced, "complaints": self._clusters.complaints()}
         return Readiness(ready, details)
 
     async def overview(self) -> Overview:
@@ -92,6 +99,8 @@ class SystemState:
         if self._scrapes is not None:
             counts = self._target_counts(self._scrapes)
             facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
+        if self._clusters is not None:
+            notices += self._clusters.warnings()
         facts.append(("memory", bytes_text(memory) if (memory := _resident_bytes()) else "unknown"))
         facts.append(("queries running", str(self._runner.running)))
         source = f"Queries are answered by {self._upstream.url}." if self._upstream is not None else ""
@@ -107,6 +116,8 @@ class SystemState:
             yield from write_metrics(self._receiver.stats)
         if self._store is not None:
             yield from store_metrics(self._stats(self._store), self._store.health())
+        if self._clusters is not None:
+            yield from self._clusters.metrics()
 
     def _stats(self, store: Store) -> StoreStats:
         now = time.monotonic()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import SchemaTooNew, StoreError
-from trilens.store import schema
+from trilens.store import record_tables, schema
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -40,6 +40,11 @@ MIGRATIONS: Final = (
             schema.PROGRESS,
             schema.ROLLUP_HOURS,
         ),
+    ),
+    Migration(
+        2,
+        "workloads, memberships, phases",
+        (record_tables.WORKLOADS, record_tables.MEMBERSHIPS, record_tables.PHASES),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The tables, as SQL. Their history is in migrations.py; this file is version 1 and is not edited afterwards.
+"""The tables of samples, as SQL. Their history is in migrations.py; this is version 1, not edited afterwards.
 
 `samples` lies in order of (metric, 4-hour bucket, series, t), in day partitions. Tried on 2,000 series x 24 h
 at 15 s (milliseconds to read through Arrow, merged, two cores, disk in bytes a sample):
@@ -37,7 +37,7 @@ SETTINGS fsync_after_insert = 1, fsync_part_directory = 1
 
 # A merge must be on disk before the parts it came from go. The number_of_free_entries settings keep a small
 # background pool from refusing large merges, as it would when measured against ClickHouse's default of 16.
-_DURABLE: Final = """
+DURABLE: Final = """
     fsync_after_insert = 1,
     fsync_part_directory = 1,
     min_rows_to_fsync_after_merge = 1,
@@ -47,7 +47,7 @@ _DURABLE: Final = """
     number_of_free_entries_in_pool_to_execute_mutation = 1,
     number_of_free_entries_in_pool_to_execute_optimize_entire_partition = 1"""
 
-_EXPIRING: Final = f"""{_DURABLE},
+_EXPIRING: Final = f"""{DURABLE},
     ttl_only_drop_parts = 1,
     merge_with_ttl_timeout = 3600"""
 
@@ -83,7 +83,7 @@ CREATE TABLE IF NOT EXISTS series
 )
 ENGINE = ReplacingMergeTree(last_seen)
 ORDER BY (metric, series)
-SETTINGS {_DURABLE}
+SETTINGS {DURABLE}
 """
 
 # When each series was seen and its newest sample, saved from time to time so that a start need not look for
@@ -98,7 +98,7 @@ CREATE TABLE IF NOT EXISTS activity
 )
 ENGINE = ReplacingMergeTree(last_t)
 ORDER BY series
-SETTINGS {_DURABLE}
+SETTINGS {DURABLE}
 """
 
 METADATA: Final = f"""
@@ -112,7 +112,7 @@ CREATE TABLE IF NOT EXISTS metadata
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY metric
-SETTINGS {_DURABLE}
+SETTINGS {DURABLE}
 """
 
 
@@ -165,7 +165,7 @@ CREATE TABLE IF NOT EXISTS progress
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY job
-SETTINGS {_DURABLE}
+SETTINGS {DURABLE}
 """
 
 # Hours that were rolled up before some of their samples came; `dirty` returns to 0 once rolled again.
@@ -178,5 +178,5 @@ CREATE TABLE IF NOT EXISTS rollup_hours
 )
 ENGINE = ReplacingMergeTree(version)
 ORDER BY end_t
-SETTINGS {_DURABLE}
+SETTINGS {DURABLE}
 """

@@ -1,4 +1,4 @@
-"""The store as the rest of Trilens sees it: a SampleSink, a SeriesSource and a catalog in one."""
+"""The store as the rest of Trilens sees it: SampleSink, SeriesSource, catalog and records in one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from trilens.store.intake import Intake
 from trilens.store.migrations import migrate
 from trilens.store.reader import Reader
 from trilens.store.recall import Recall
+from trilens.store.record_writer import RecordWriter
 from trilens.store.residents import Residents
 from trilens.store.retention import Retention, apply_retention
 from trilens.store.rollups import RollupJob
 from trilens.store.rows import load_metadata
-from trilens.store.strips import Strips
+from trilens.store.strips import StripReader, Strips
 from trilens.store.upkeep import Upkeep
 from trilens.store.warm import Warmer, restore
 from trilens.store.window import RecentWindow
+from trilens.store.workloads import WorkloadRecords
 from trilens.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -60,9 +62,18 @@ class Store:
     """Thread-safe. `Store.open`, use, `close`; what was appended before `close` is on disk after it."""
 
     def __init__(
-        self, options: StoreOptions, engine: Engine, horizon: Horizon, writer: Writer, *, upkeep: bool
+        self,
+        options: StoreOptions,
+        engine: Engine,
+        horizon: Horizon,
+        writer: Writer,
+        records: RecordWriter,
+        *,
+        upkeep: bool,
     ) -> None:
         self._engine = engine
+        self._records = records
+        self.workloads = WorkloadRecords(engine, records)
         self._index = SeriesIndex()
         self._window = RecentWindow(options.recent_bytes)
         self._admission = Admission(int(options.out_of_order.total_seconds() * 1000))
@@ -76,7 +87,14 @@ class Store:
         )
         recall = Recall(self._index, self._residents, archive)
         self._reader = Reader(
-            engine, self._index, recall, self._window, self._admission, self._writer, strips, horizon
+            engine,
+            self._index,
+            recall,
+            self._window,
+            self._admission,
+            self._writer,
+            StripReader(strips, self._residents, self._admission, self._writer),
+            horizon,
         )
         self._catalog = Catalog(self._index, archive, self._reader, self._intake)
         latest_ms = int(time.time() * 1000) + MAX_AHEAD_MS
@@ -123,7 +141,9 @@ class Store:
             horizon = RollupJob.restore(engine)
             writer = Writer(engine, horizon)
             undo.callback(writer.close)
-            store = cls(options, engine, horizon, writer, upkeep=upkeep)
+            records = RecordWriter(engine)
+            undo.callback(records.close)
+            store = cls(options, engine, horizon, writer, records, upkeep=upkeep)
             undo.pop_all()
         return store
 
@@ -163,6 +183,7 @@ class Store:
     def close(self) -> None:
         self._upkeep.close()
         try:
+            self._records.close()
             self._writer.close()
             self._upkeep.save_activity()
         finally:

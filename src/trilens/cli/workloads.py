@@ -1,0 +1,46 @@
+"""`trilens workloads`: the jobs of the watched clusters, now or at any moment."""
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+
+def workloads(
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only of this namespace.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this cluster.")] = None,
+    phase: Annotated[
+        str | None, typer.Option(metavar="PHASE", help="Only those in this phase, such as queued.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+) -> None:
+    """List the workloads, now or at any moment.
+
+    Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
+    """
+    from trilens.cli.answer import show_notes
+    from trilens.cli.client import Client
+    from trilens.cli.times import at_parameter
+    from trilens.cli.workload_text import workloads_table
+
+    filters = {"namespace": namespace, "cluster": cluster, "phase": phase}
+    params = {name: value for name, value in filters.items() if value is not None}
+    with Client(server) as client:
+        answer = client.get("/api/workloads", {**params, **at_parameter(at, time.time())})
+    show_notes(answer)
+    if as_json:
+        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
+    elif answer["data"]:
+        workloads_table(answer["data"])
+    else:
+        typer.echo("no workloads", err=True)

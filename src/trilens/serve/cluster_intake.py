@@ -1,0 +1,193 @@
+"""Clusters, followed: their objects go to the resolvers, and what these make of them to the store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from trilens.collect.current_series import CurrentSeries
+from trilens.collect.kubernetes.intake import KubernetesIntake
+from trilens.model.errors import StoreError
+from trilens.resolve.clusters import Clusters
+from trilens.serve.first_look import FirstLook
+from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from prometheus_client import Metric
+
+    from trilens.collect.kubernetes.state import ClusterState
+    from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.resolve.phase_metrics import PhaseSample
+    from trilens.settings.tree import Settings
+    from trilens.store.store import Store
+    from trilens.store.workloads import WorkloadRecords
+
+log = logging.getLogger(__name__)
+
+_SETTLE_S: Final = 0.3  # a change is to be seen within a second, its way to the disk included
+_MEASURE_S: Final = 15.0
+_LOOK_S: Final = 1.0  # how soon a cluster is measured after it was read through
+_WARNINGS: Final = 3  # of one cluster, with an answer; when it does not answer, all its kinds complain
+
+
+class ClusterIntake:
+    """A thread with an event loop of its own; everything public may be called from any other."""
+
+    def __init__(self, settings: Settings, records: WorkloadRecords, samples: Store | None) -> None:
+        """Raises ConfigError for a kubeconfig that cannot be used. `samples` is None where another server
+        holds them."""
+        self._records = records
+        self._samples = samples
+        self._clusters = Clusters(settings.ownership, settings.topology, records)
+        self._intake = KubernetesIntake(settings.kubernetes, settings.base_dir, self._clusters)
+        self._names = tuple(settings.kubernetes.clusters)
+        self._ready: dict[WorkloadKey, frozenset[PodKey]] = {}
+        self._first_look = FirstLook(time.monotonic)
+        self._settled: set[str] = set()
+        self._measured: dict[str, list[PhaseSample]] = {}
+        self._series: dict[str, CurrentSeries] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = threading.Event()
+        self._failed = False
+        self._thread = threading.Thread(target=self._run, name="trilens-clusters", daemon=True)
+
+    def start(self) -> None:
+        """First takes up what was known when Trilens last ran."""
+        for cluster in self._names:
+            kept = self._records.unfinished(cluster)
+            self._clusters[cluster].restore(
+                [member for history in kept for member in history.members],
+                [phase for history in kept for phase in history.phases],
+            )
+        if self._samples is not None:
+            for family in FAMILIES:
+                self._samples.describe(family.metric, family.kind, family.help, "")
+            for cluster in self._names:
+                shown = still_shown(self._samples, cluster, _now_ms())
+                self._series[cluster] = CurrentSeries(self._samples, shown)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What was seen until now is told to the store before this returns."""
+        self._stopping.set()
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                loop.call_soon_threadsafe(task.cancel)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def states(self) -> list[ClusterState]:
+        return self._intake.states()
+
+    def complaints(self) -> list[str]:
+        """What is wrong with the watching, a line each."""
+        return [*(line for state in self.states() for line in state.complaints()), *self._doubts()]
+
+    def warnings(self) -> list[str]:
+        """The same in short, to go with every answer."""
+        lines: list[str] = []
+        for state in self.states():
+            of_cluster = state.complaints()
+            lines += of_cluster[:_WARNINGS]
+            if len(of_cluster) > _WARNINGS:
+                lines.append(f"{state.cluster}: and {len(of_cluster) - _WARNINGS} more; /readyz has them all")
+        return [*lines, *self._doubts()]
+
+    def _doubts(self) -> list[str]:
+        """Why what is shown may not be all, or not be new."""
+        lines = [f"{name}: not read through yet" for name in self._names if name not in self._settled]
+        if self._failed:
+            lines.append("no cluster is followed any more; the server's log says why")
+        trouble = self._records.trouble
+        return [*lines, f"what happened last is not kept yet: {trouble}"] if trouble is not None else lines
+
+    def ready_pods(self) -> Mapping[WorkloadKey, frozenset[PodKey]]:
+        """The pods that do their work now; a workload that is not here is one that nobody knows about now."""
+        return self._ready
+
+    def metrics(self) -> Iterator[Metric]:
+        return exposed([sample for samples in list(self._measured.values()) for sample in samples])
+
+    def _run(self) -> None:
+        try:
+            uvloop.run(self._follow())
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            log.exception("following the clusters has ended, which is a defect")
+            self._failed = True
+
+    async def _follow(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        if self._stopping.is_set():  # before there was anything to cancel
+            return
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._intake.run())
+                tasks.create_task(self._settle_often())
+                tasks.create_task(self._measure_often())
+        finally:
+            self._settle()
+
+    async def _settle_often(self) -> None:
+        while True:
+            await asyncio.sleep(_SETTLE_S)
+            self._settle()
+
+    async def _measure_often(self) -> None:
+        due: dict[str, float] = {}
+        while True:
+            now = time.monotonic()
+            for cluster in self._settled:
+                if due.get(cluster, now) <= now:
+                    due[cluster] = now + _MEASURE_S
+                    self._measure(cluster, _now_ms())
+            await asyncio.sleep(_LOOK_S)
+
+    def _settle(self) -> None:
+        for state in self.states():
+            if self._first_look.is_done(state):
+                try:
+                    self._settle_one(state.cluster)
+                except Exception:  # one cluster that nobody can make sense of must not end the others
+                    log.exception("a cluster was not settled", extra={"cluster": state.cluster})
+
+    def _settle_one(self, cluster: str) -> None:
+        resolver = self._clusters[cluster]
+        concerned = resolver.settle(_now_ms())
+        known = resolver.workloads().keys() if concerned else ()
+        for key in concerned:
+            if key in known:
+                self._ready[key] = resolver.ready_pods(key)
+            else:
+                self._ready.pop(key, None)
+        self._settled.add(cluster)
+
+    def _measure(self, cluster: str, at_ms: int) -> None:
+        try:
+            samples = measured(self._clusters[cluster], at_ms)
+            self._measured[cluster] = samples
+            if cluster in self._series:
+                self._series[cluster].write(as_series(samples), at_ms)
+        except StoreError as e:
+            log.warning("workload metrics were not taken", extra={"cluster": cluster, "error": str(e)})
+        except Exception:  # a defect in measuring must not end the watching
+            log.exception("workload metrics failed", extra={"cluster": cluster})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

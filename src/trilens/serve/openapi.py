@@ -1,0 +1,89 @@
+"""The OpenAPI schema of the typed part of the API, made from the types that it answers with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.responses import Response
+
+from trilens import __version__
+from trilens.model.life import Phase
+from trilens.serve.envelope import JSON
+from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+ONE_WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}"
+
+
+class _Failure(msgspec.Struct, rename={"error_type": "errorType"}):
+    status: str
+    error_type: str
+    error: str
+
+
+async def openapi(_request: Request) -> Response:
+    return Response(msgspec.json.encode(document()), media_type=JSON)
+
+
+def document() -> dict[str, Any]:
+    (summary, whole, failure), components = msgspec.json.schema_components(
+        [WorkloadAnswer, WorkloadDetail, _Failure], ref_template="#/components/schemas/{name}"
+    )
+    at = _parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
+    named = [
+        _parameter("cluster", "path", "As it is called in kubernetes.clusters."),
+        _parameter("namespace", "path", "Its namespace."),
+        _parameter("kind", "path", "Its kind; `Kind.group` where two groups have one of that kind and name."),
+        _parameter("name", "path", "Its name."),
+    ]
+    phases = {"type": "string", "enum": [phase.value for phase in Phase]}
+    filters = [
+        _parameter("cluster", "query", "Only of this cluster."),
+        _parameter("namespace", "query", "Only of this namespace."),
+        {**_parameter("phase", "query", "Only those in this phase."), "schema": phases},
+    ]
+    several = {"type": "array", "items": summary}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Trilens", "version": __version__},
+        "paths": {
+            "/api/workloads": {"get": _operation("Workloads at a moment.", [at, *filters], several, failure)},
+            ONE_WORKLOAD: {"get": _operation("One workload until a moment.", [*named, at], whole, failure)},
+        },
+        "components": {"schemas": components},
+    }
+
+
+def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": text,
+        "schema": {"type": "string"},
+    }
+
+
+def _operation(
+    text: str, parameters: list[dict[str, Any]], data: dict[str, Any], failure: dict[str, Any]
+) -> dict[str, Any]:
+    envelope = {
+        "type": "object",
+        "required": ["status", "data"],
+        "properties": {
+            "status": {"const": "success"},
+            "data": data,
+            "warnings": {"type": "array", "items": {"type": "string"}},
+        },
+    }
+    return {
+        "summary": text,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The answer.", "content": {JSON: {"schema": envelope}}},
+            "default": {"description": "What is wrong.", "content": {JSON: {"schema": failure}}},
+        },
+    }

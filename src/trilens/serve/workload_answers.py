@@ -1,0 +1,97 @@
+"""What /api/workloads answers, as types: the OpenAPI schema is made from them. Times are in milliseconds."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class DoubtAnswer(msgspec.Struct, frozen=True):
+    """Why something may be wrong, and what would settle it."""
+
+    code: str
+    text: str
+    remedy: str | None
+
+
+class PhaseAnswer(msgspec.Struct, frozen=True):
+    """`to_ms` is null while it lasts."""
+
+    phase: str
+    reason: str
+    attempt: int
+    from_ms: int
+    to_ms: int | None
+    seconds: float
+
+
+class MemberCount(msgspec.Struct, frozen=True):
+    """Pods that are there. `ready` is known for the present only, else null."""
+
+    total: int
+    on_nodes: int
+    ready: int | None
+
+
+class WorkloadAnswer(msgspec.Struct, frozen=True):
+    """A workload at a moment. Null is unknown. `doubts` are also those about its members."""
+
+    cluster: str
+    namespace: str
+    group: str
+    kind: str
+    name: str
+    uid: str
+    created_ms: int | None
+    team: str | None
+    cost_centre: str | None
+    experiment: str | None
+    queue: str | None
+    attempt: int
+    phase: PhaseAnswer | None
+    members: MemberCount
+    doubts: list[DoubtAnswer]
+
+
+class MemberAnswer(msgspec.Struct, frozen=True):
+    """A pod in its place; one that has left has a `to_ms`."""
+
+    pod: str
+    uid: str
+    role: str
+    group: int | None
+    node_rank: int | None
+    node: str | None
+    attempt: int
+    from_ms: int
+    to_ms: int | None
+    ready: bool | None
+    doubts: list[DoubtAnswer]
+
+
+class AttemptAnswer(msgspec.Struct, frozen=True):
+    """One life of a workload, and how it ended or stands."""
+
+    attempt: int
+    from_ms: int
+    to_ms: int | None
+    phase: str | None
+    reason: str
+
+
+class StepAnswer(msgspec.Struct, frozen=True):
+    name: str
+    state: str
+    started_ms: int | None
+    finished_ms: int | None
+    pod: str | None
+
+
+class WorkloadDetail(msgspec.Struct, frozen=True):
+    """All that happened to a workload until a moment, oldest first."""
+
+    workload: WorkloadAnswer
+    members: list[MemberAnswer]
+    phases: list[PhaseAnswer]
+    seconds_in_phase: dict[str, float]
+    attempts: list[AttemptAnswer]
+    steps: list[StepAnswer]

@@ -1,0 +1,165 @@
+"""/api/workloads: the workloads at any moment, and all that is known of one."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from trilens.model.errors import NotFound, RequestError
+from trilens.model.life import Phase
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.params import read_params
+from trilens.serve.workload_view import detail, phase_at_end, summary
+from trilens.store.workloads import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.model.query import QueryGuard
+    from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.serve.cluster_intake import ClusterIntake
+    from trilens.serve.params import Params
+    from trilens.serve.runner import QueryRunner
+    from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
+    from trilens.store.workloads import WorkloadHistory, WorkloadRecords
+
+_NOT_WATCHED = "no cluster is watched; name one in kubernetes.clusters"
+
+
+class _Moment(NamedTuple):
+    at_ms: int
+    is_now: bool
+
+
+class _Read(NamedTuple):
+    answer: list[WorkloadAnswer] | WorkloadDetail
+    clusters: set[str]
+
+
+class WorkloadsApi:
+    """`records` is None where nothing is kept, `clusters` where no cluster is watched."""
+
+    def __init__(
+        self,
+        records: WorkloadRecords | None,
+        clusters: ClusterIntake | None,
+        runner: QueryRunner,
+        max_body: int,
+    ) -> None:
+        self._records = records
+        self._clusters = clusters
+        self._runner = runner
+        self._max_body = max_body
+
+    async def every(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        moment = _moment(params)
+        cluster, namespace = params.first("cluster") or None, params.first("namespace") or None
+        phase = _phase(params)
+
+        def read(guard: QueryGuard) -> _Read:
+            if self._records is None:
+                return _Read([], set())
+            found = self._records.during(
+                Span(moment.at_ms, moment.at_ms), cluster=cluster, namespace=namespace, guard=guard
+            )
+            answer = [
+                summary(history, moment.at_ms, self._ready(history.record.key, moment))
+                for history in found
+                if phase is None or _is_at(history, phase)
+            ]
+            return _Read(answer, {one.cluster for one in answer})
+
+        return await self._answer(request, read)
+
+    async def one(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        moment = _moment(params)
+        wanted = request.path_params
+
+        def read(guard: QueryGuard) -> _Read:
+            history = _the_one(self._named(wanted, moment.at_ms, guard))
+            key = history.record.key
+            return _Read(detail(history, moment.at_ms, self._ready(key, moment)), {key.cluster})
+
+        return await self._answer(request, read)
+
+    def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
+        kind, _, group = wanted["kind"].partition(".")
+        found = (
+            self._records.named(
+                wanted["name"],
+                cluster=wanted["cluster"],
+                namespace=wanted["namespace"],
+                kind=kind,
+                until_ms=until_ms,
+                guard=guard,
+            )
+            if self._records is not None
+            else []
+        )
+        if group:
+            found = [history for history in found if history.record.key.group == group]
+        if not found:
+            name = "{cluster}/{namespace}/{kind}/{name}".format(**wanted)
+            raise NotFound(f"no workload {name} is known at that time", hint="/api/workloads has them all")
+        return found
+
+    async def _answer(self, request: Request, read: Callable[[QueryGuard], _Read]) -> Response:
+        guard, gzip = self._runner.guard(), accepts_gzip(request)
+        warnings = self._clusters.warnings() if self._clusters is not None else [_NOT_WATCHED]
+
+        def work() -> tuple[bytes, bool]:
+            answer, clusters = read(guard)
+            return pack(success(msgspec.json.encode(answer), [*warnings, *self._unwatched(clusters)]), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))
+
+    def _unwatched(self, clusters: set[str]) -> list[str]:
+        watched = self._clusters.names if self._clusters is not None else ()
+        gone = sorted(clusters.difference(watched))
+        return [f"{cluster}: no longer watched, and shown as it was last seen" for cluster in gone]
+
+    def _ready(self, workload: WorkloadKey, moment: _Moment) -> frozenset[PodKey] | None:
+        if self._clusters is None or not moment.is_now:
+            return None
+        return self._clusters.ready_pods().get(workload)
+
+
+def _moment(params: Params) -> _Moment:
+    now_ms = time.time_ns() // 1_000_000
+    return _Moment(params.time_ms("at", now_ms), not params.first("at"))
+
+
+def _phase(params: Params) -> Phase | None:
+    written = params.first("phase")
+    try:
+        return Phase(written) if written else None
+    except ValueError as e:
+        known = ", ".join(phase.value for phase in Phase)
+        raise RequestError(f'invalid parameter "phase": {written!r} is none of {known}') from e
+
+
+def _is_at(history: WorkloadHistory, phase: Phase) -> bool:
+    now = phase_at_end(history)
+    return now is not None and now.phase is phase
+
+
+def _the_one(found: list[WorkloadHistory]) -> WorkloadHistory:
+    """Of namesakes, one after the other, the latest; of two kinds of the same name nobody can tell."""
+    groups = {history.record.key.group for history in found}
+    if len(groups) > 1:
+        kind = found[0].record.key.kind
+        which = " or ".join(f"{kind}.{group}" if group else kind for group in sorted(groups))
+        raise RequestError(f"there are several kinds {kind} with this name", hint=f"write {which}")
+    return max(found, key=_begun_ms)
+
+
+def _begun_ms(history: WorkloadHistory) -> int:
+    begun = [member.from_ms for member in history.members] + [phase.from_ms for phase in history.phases]
+    return max(begun)

@@ -1,0 +1,188 @@
+"""Workloads, who was in them when, and what they were at: kept, and read back for any moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from trilens.model.life import MembershipInterval, PhaseInterval
+from trilens.model.workload import Workload, WorkloadKey
+from trilens.store import sql
+from trilens.store.workload_rows import (
+    MEMBERSHIPS,
+    PHASES,
+    WORKLOADS,
+    membership_of,
+    membership_row,
+    phase_of,
+    phase_row,
+    workload_of,
+    workload_row,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from trilens.model.query import QueryGuard
+    from trilens.store.engine import Engine
+    from trilens.store.record_writer import RecordWriter
+    from trilens.store.workload_rows import Table
+
+_Interval = TypeVar("_Interval", MembershipInterval, PhaseInterval)
+
+_EVER_MS = 1 << 62
+
+# How a workload's key is called in each table.
+_KEY_IN = {
+    WORKLOADS.name: "(cluster, namespace, api_group, kind, name, uid)",
+    PHASES.name: "(cluster, namespace, api_group, kind, name, uid)",
+    MEMBERSHIPS.name: (
+        "(cluster, workload_namespace, workload_group, workload_kind, workload_name, workload_uid)"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start_ms` to `end_ms`, both included. What ends later than that counts as lasting."""
+
+    start_ms: int
+    end_ms: int
+
+
+@dataclass(slots=True)
+class WorkloadHistory:
+    """A workload in a span of time: memberships and phases in the order of their beginning."""
+
+    record: Workload
+    members: list[MembershipInterval] = field(default_factory=list)
+    phases: list[PhaseInterval] = field(default_factory=list)
+
+
+class WorkloadRecords:
+    """Thread-safe. What is told can be read a moment later, and survives the process once it was written."""
+
+    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+
+    @property
+    def trouble(self) -> str | None:
+        """Why what was told last cannot be read yet."""
+        return self._writer.trouble
+
+    def workload(self, record: Workload) -> None:
+        self._writer.put(WORKLOADS, workload_row(record))
+
+    def membership(self, interval: MembershipInterval) -> None:
+        self._writer.put(MEMBERSHIPS, membership_row(interval))
+
+    def phase(self, interval: PhaseInterval) -> None:
+        self._writer.put(PHASES, phase_row(interval))
+
+    def during(
+        self,
+        span: Span,
+        *,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        guard: QueryGuard | None = None,
+    ) -> list[WorkloadHistory]:
+        """The workloads that were there in the span, with what they were in it."""
+        named = _equal(cluster=cluster, namespace=namespace)
+        overlaps = [f"from_ms <= {span.end_ms}", f"(to_ms IS NULL OR to_ms > {span.start_ms})"]
+        in_cluster = _equal(cluster=cluster, workload_namespace=namespace)
+        members = self._memberships([*in_cluster, *overlaps], span, guard)
+        phases = self._phases([*named, *overlaps], span, guard)
+        keys = {member.membership.workload for member in members} | {phase.workload for phase in phases}
+        return self._put_together(keys, members, phases, guard)
+
+    def named(
+        self,
+        name: str,
+        *,
+        cluster: str,
+        namespace: str,
+        kind: str,
+        until_ms: int,
+        guard: QueryGuard | None = None,
+    ) -> list[WorkloadHistory]:
+        """All that had this name before `until_ms`, with everything until then."""
+        keys = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
+        return self._whole([*self._records(keys, guard)], until_ms, guard)
+
+    def unfinished(self, cluster: str) -> list[WorkloadHistory]:
+        """The workloads of which something lasts, from their beginning, for a resolver to go on from."""
+        open_ones = [*_equal(cluster=cluster), "to_ms IS NULL"]
+        span = Span(_EVER_MS, _EVER_MS)
+        keys = {interval.membership.workload for interval in self._memberships(open_ones, span, None)}
+        keys |= {interval.workload for interval in self._phases(open_ones, span, None)}
+        return self._whole(keys, _EVER_MS, None)
+
+    def _whole(
+        self, keys: Collection[WorkloadKey], until_ms: int, guard: QueryGuard | None
+    ) -> list[WorkloadHistory]:
+        if not keys:
+            return []
+        span = Span(0, until_ms)
+        begun = f"from_ms <= {until_ms}"
+        members = self._memberships([_among(MEMBERSHIPS, keys), begun], span, guard)
+        phases = self._phases([_among(PHASES, keys), begun], span, guard)
+        return self._put_together(keys, members, phases, guard)
+
+    def _put_together(
+        self,
+        keys: Collection[WorkloadKey],
+        members: Iterable[MembershipInterval],
+        phases: Iterable[PhaseInterval],
+        guard: QueryGuard | None,
+    ) -> list[WorkloadHistory]:
+        if not keys:
+            return []
+        records = self._records([_among(WORKLOADS, keys)], guard)
+        found = {key: WorkloadHistory(records.get(key) or Workload(key)) for key in sorted(keys)}
+        for member in members:
+            found[member.membership.workload].members.append(member)
+        for phase in phases:
+            found[phase.workload].phases.append(phase)
+        return [history for history in found.values() if history.members or history.phases]
+
+    def _records(self, terms: list[str], guard: QueryGuard | None) -> dict[WorkloadKey, Workload]:
+        return {
+            record.key: record for record in map(workload_of, self._rows(WORKLOADS, terms, "name", guard))
+        }
+
+    def _memberships(
+        self, terms: list[str], span: Span, guard: QueryGuard | None
+    ) -> list[MembershipInterval]:
+        rows = self._rows(MEMBERSHIPS, terms, "from_ms, pod", guard)
+        return [_as_of(membership_of(row), span.end_ms) for row in rows]
+
+    def _phases(self, terms: list[str], span: Span, guard: QueryGuard | None) -> list[PhaseInterval]:
+        # Of two that begin together the one that ended at once was the first.
+        rows = self._rows(PHASES, terms, "from_ms, to_ms IS NULL, to_ms, version", guard)
+        return [_as_of(phase_of(row), span.end_ms) for row in rows]
+
+    def _rows(
+        self, table: Table, terms: list[str], order: str, guard: QueryGuard | None
+    ) -> list[dict[str, Any]]:
+        columns = ", ".join(table.columns)
+        where = " AND ".join(terms) or "1"
+        statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {where} ORDER BY {order}"
+        rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
+        return rows
+
+
+def _as_of(interval: _Interval, at_ms: int) -> _Interval:
+    """As it looked then: an end that was still to come is not known."""
+    if interval.to_ms is not None and interval.to_ms > at_ms:
+        return replace(interval, to_ms=None)
+    return interval
+
+
+def _equal(**wanted: str | None) -> list[str]:
+    return [f"{column} = {sql.text(value)}" for column, value in wanted.items() if value is not None]
+
+
+def _among(table: Table, keys: Iterable[WorkloadKey]) -> str:
+    return f"{_KEY_IN[table.name]} IN ({', '.join(sql.text_list(key) for key in sorted(keys))})"

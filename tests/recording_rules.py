@@ -1,0 +1,68 @@
+"""The shipped recording rules under our own engine, evaluated as in Prometheus: in the order of the file,
+each result at hand for the next rule, and series that are not there any more ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
+
+from trilens.model.query import QueryGuard
+from trilens.model.series import STALE_NAN
+from trilens.promql.engine import Engine
+from trilens.rules import rule_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trilens.promql.memory import MemorySource
+    from trilens.promql.result import QueryResult
+
+LabelSet = frozenset[tuple[str, str]]
+Series = dict[LabelSet, float]
+
+
+class RecordingRule(NamedTuple):
+    record: str
+    expr: str
+    labels: LabelSet
+
+
+def shipped_rules() -> Iterator[RecordingRule]:
+    for file in rule_files():
+        for group in yaml.safe_load(file.read_text())["groups"]:
+            for rule in group["rules"]:
+                yield RecordingRule(rule["record"], rule["expr"], frozenset(rule.get("labels", {}).items()))
+
+
+def series(answer: QueryResult) -> Series:
+    return {
+        frozenset(answer.labels.labels(row).items()): float(answer.values[row, 0])
+        for row in range(len(answer.labels))
+    }
+
+
+class Recorder:
+    def __init__(self, source: MemorySource) -> None:
+        self._source = source
+        self._rules = tuple(shipped_rules())
+        self._before: dict[RecordingRule, set[LabelSet]] = {rule: set() for rule in self._rules}
+
+    def evaluate(self, at_ms: int) -> dict[str, Series]:
+        """What each record holds at that time."""
+        recorded: dict[str, Series] = {rule.record: {} for rule in self._rules}
+        for rule in self._rules:
+            answer = Engine(self._source).instant(rule.expr, at_ms, QueryGuard())
+            found = {labels | rule.labels: value for labels, value in series(answer).items()}
+            assert len(found) == len(answer.labels), f"{rule.record} holds a series twice"
+            assert not found.keys() & recorded[rule.record].keys(), (
+                f"two rules write one series of {rule.record}"
+            )
+            recorded[rule.record].update(found)
+            for labels, value in found.items():
+                self._source.add({**dict(labels), "__name__": rule.record}, [(at_ms, value)])
+            # Before the next rule, or it would join with what is not there any more.
+            for labels in self._before[rule] - found.keys():
+                self._source.add({**dict(labels), "__name__": rule.record}, [(at_ms, STALE_NAN)])
+            self._before[rule] = set(found)
+        return recorded
