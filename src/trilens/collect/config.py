@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from trilens.collect.config_section import ConfigPath, Section, Text
+from trilens.collect.discovery.kubernetes.section import KubernetesSdConfig
 from trilens.collect.http_config import HttpConfig
 from trilens.collect.relabel import RelabelConfig
 from trilens.model.errors import ConfigError, UnknownSetting
@@ -45,7 +46,9 @@ _UNSUPPORTED: Final = {
     "scrape_native_histograms": "native histograms are not supported yet",
     "extra_scrape_metrics": "the extra series about scrapes are not supported yet",
 }
-_SUPPORTED_DISCOVERY: Final = ("static_configs", "file_sd_configs", "http_sd_configs")
+_SUPPORTED_DISCOVERY: Final = (
+    "static_configs", "file_sd_configs", "http_sd_configs", "kubernetes_sd_configs",
+)  # fmt: skip
 
 
 def _bytes(value: Any) -> Any:
@@ -157,6 +160,7 @@ class ScrapeConfig(HttpConfig):
     static_configs: tuple[StaticConfig, ...] = ()
     file_sd_configs: tuple[FileSdConfig, ...] = ()
     http_sd_configs: tuple[HttpSdConfig, ...] = ()
+    kubernetes_sd_configs: tuple[KubernetesSdConfig, ...] = ()
     relabel_configs: tuple[RelabelConfig, ...] = ()
     metric_relabel_configs: tuple[RelabelConfig, ...] = ()
 
@@ -321,7 +325,7 @@ def _nearest_field(place: Place) -> str | None:
 
 _ALL_FIELDS: Final = frozenset(
     name
-    for section in (ScrapeConfig, HttpSdConfig, FileSdConfig, StaticConfig, RelabelConfig)
+    for section in (ScrapeConfig, HttpSdConfig, KubernetesSdConfig, FileSdConfig, StaticConfig, RelabelConfig)
     for name in section.model_fields
 )
 

@@ -21,4 +21,10 @@ def discoveries_of(config: ScrapeConfig) -> list[Discovery]:
         found.append(StaticDiscovery(config.static_configs))
     found += [FileDiscovery(section) for section in config.file_sd_configs]
     found += [HttpDiscovery(section) for section in config.http_sd_configs]
+    if config.kubernetes_sd_configs:
+        from trilens.collect.discovery.kubernetes.discovery import KubernetesDiscovery
+
+        found += [
+            KubernetesDiscovery(section, job=config.job_name) for section in config.kubernetes_sd_configs
+        ]
     return found

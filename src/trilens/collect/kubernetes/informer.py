@@ -32,10 +32,15 @@ _A_BREATH: Final = 100  # objects read before others on the event loop get their
 
 
 class Scope(NamedTuple):
-    """Which objects of a kind: those of a namespace, or the one of this name; all when both are empty."""
+    """Which objects of a kind: those of a namespace, or the one of this name; all when both are empty.
+
+    `labels` and `fields` are selectors, as the API server takes them.
+    """
 
     namespace: str = ""
     name: str = ""
+    labels: str = ""
+    fields: str = ""
 
 
 class InformerListener(Listener, Protocol):
@@ -184,7 +189,10 @@ class Informer:
             await asyncio.sleep(self._backoff.next_s())  # or a server that hangs up at once is asked all day
 
     def _selected(self) -> dict[str, str]:
-        return {"fieldSelector": f"metadata.name={self.scope.name}"} if self.scope.name else {}
+        by_name = f"metadata.name={self.scope.name}" if self.scope.name else ""
+        fields = ",".join(filter(None, (by_name, self.scope.fields)))
+        selectors = {"fieldSelector": fields, "labelSelector": self.scope.labels}
+        return {name: selector for name, selector in selectors.items() if selector}
 
     def _follow(self, line: bytes) -> None:
         try:

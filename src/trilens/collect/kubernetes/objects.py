@@ -42,10 +42,11 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 class ObjectReader:
-    """Reads objects of one cluster."""
+    """Reads objects of one cluster. Long annotations are left out unless all are wanted."""
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, *, all_annotations: bool = False) -> None:
         self._cluster = cluster
+        self._all_annotations = all_annotations
         self._trimmer = Trimmer()
         self._whole = msgspec.json.Decoder(dict[str, Any])
 
@@ -59,6 +60,7 @@ class ObjectReader:
         if kind.refine is not None:
             kind.refine(body)
         text = self._trimmer.text
+        annotations = metadata.annotations or {}
         return KubeObject(
             cluster=self._cluster,
             group=kind.group_kind.group,
@@ -71,7 +73,7 @@ class ObjectReader:
             created_ms=_ms(metadata.creation_timestamp),
             deleted_ms=_deleted_ms(metadata),
             labels=self._trimmer.texts(metadata.labels or {}),
-            annotations=self._trimmer.texts(_short(metadata.annotations or {})),
+            annotations=self._trimmer.texts(annotations if self._all_annotations else _short(annotations)),
             owners=tuple(self._owner(owner) for owner in metadata.owner_references or ()),
             body=body,
         )

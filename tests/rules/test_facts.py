@@ -1,0 +1,78 @@
+"""What DCGM really says, fact by fact: promtool's rule tests, read by promtool and by our own engine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from recording_rules import Recorder, series
+from trilens.model.query import QueryGuard
+from trilens.promql.engine import Engine
+from trilens.promql.memory import MemorySource
+from trilens.promql.script import Described, Load, milliseconds, read_text
+from trilens.rules import rule_files
+
+FACTS = sorted((Path(__file__).parent / "facts").glob("*.yml"))
+PROMTOOL = shutil.which("promtool")
+
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="no promtool on the PATH")
+each_fact = pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact.stem)
+
+
+def promtool(*arguments: str | Path) -> None:
+    assert PROMTOOL is not None
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+def test_promtool_accepts_the_rules() -> None:
+    assert rule_files()
+    for file in rule_files():
+        promtool("check", "rules", str(file))
+
+
+@needs_promtool
+@each_fact
+def test_promtool_sees_the_fact(fact: Path) -> None:
+    promtool("test", "rules", fact)
+
+
+@each_fact
+def test_our_engine_sees_the_fact(fact: Path) -> None:
+    described = yaml.safe_load(fact.read_text())
+    step_ms = milliseconds(described["evaluation_interval"])
+    for test in described["tests"]:
+        source = MemorySource()
+        for told in loaded(test):
+            points = ((i * step_ms, value) for i, value in enumerate(told.points))
+            source.add(told.labels, [(at, float(value)) for at, value in points if isinstance(value, float)])
+        recorder = Recorder(source)
+        evaluated_ms = -step_ms
+        for asked in sorted(test["promql_expr_test"], key=lambda asked: milliseconds(asked["eval_time"])):
+            at_ms = milliseconds(asked["eval_time"])
+            while evaluated_ms < at_ms:
+                evaluated_ms += step_ms
+                recorder.evaluate(evaluated_ms)
+            found = series(Engine(source).instant(asked["expr"], at_ms, QueryGuard()))
+            assert found == {
+                label_set(sample["labels"]): pytest.approx(sample["value"]) for sample in asked["exp_samples"]
+            }, f"{asked['expr']} at {asked['eval_time']}"
+
+
+def loaded(test: dict[str, Any]) -> list[Described]:
+    lines = "".join(f"  {told['series']} {told['values']}\n" for told in test["input_series"])
+    (command,) = read_text(f"load {test['interval']}\n{lines}", "facts")
+    assert isinstance(command, Load)
+    return command.series
+
+
+def label_set(written: str) -> frozenset[tuple[str, str]]:
+    (command,) = read_text(f"load 1s\n  {written} 0\n", "facts")
+    assert isinstance(command, Load)
+    return frozenset(command.series[0].labels.items())
