@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+_SCRATCH_SIZE: Final = 64 * 1024
 _FIRST_CAPACITY: Final = 512 * 1024
 _SPARE_BUFFERS: Final = 4  # scrapes are spread out: few bodies arrive at the same time
 _SPARE_CAPACITY: Final = 4 * 1024 * 1024  # one enormous body does not stay in memory for good
@@ -25,6 +26,15 @@ class BodyBuffers:
     def give_back(self, memory: bytearray) -> None:
         if len(self._spare) < _SPARE_BUFFERS and len(memory) <= _SPARE_CAPACITY:
             self._spare.append(memory)
+
+
+class ReceiveMemory:
+    """What the connections of one event loop receive into, those of all jobs."""
+
+    def __init__(self) -> None:
+        # Shared: what is read into it is taken out before anything else is read.
+        self.scratch = memoryview(bytearray(_SCRATCH_SIZE))
+        self.buffers = BodyBuffers()
 
 
 class BodyBuffer:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from aiohappyeyeballs import start_connection
 
-from trilens.collect.body_buffer import BodyBuffers
 from trilens.collect.http_answer import Answer, AnswerReader, HttpFailure
 from trilens.collect.http_connection import HttpConnection, explain
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from trilens.collect.body_buffer import ReceiveMemory
     from trilens.collect.http_request import Origin, Request
 
-_SCRATCH_SIZE: Final = 64 * 1024
 _NEXT_ADDRESS_AFTER_S: Final = 0.25  # RFC 8305: how long a host's first address has the race to itself
 
 
@@ -32,18 +31,21 @@ class DirectHttp:
     """Belongs to the event loop that uses it. `tls` is called for the first https target."""
 
     def __init__(
-        self, tls: Callable[[], ssl.SSLContext], *, server_name: str | None = None, idle_s: float
+        self,
+        tls: Callable[[], ssl.SSLContext],
+        memory: ReceiveMemory,
+        *,
+        server_name: str | None = None,
+        idle_s: float,
     ) -> None:
         self._tls = tls
+        self._memory = memory
         self._server_name = server_name
         self._idle_s = idle_s
         self._open: set[HttpConnection] = set()
         self._idle: dict[Origin, list[HttpConnection]] = {}  # the one used last is at the end
         self._closing_idle: asyncio.TimerHandle | None = None
         self._closed = False
-        # Shared: what is read into it is taken out before anything else is read.
-        self._scratch = memoryview(bytearray(_SCRATCH_SIZE))
-        self._buffers = BodyBuffers()
 
     async def get(self, request: Request, body_limit: int) -> Answer:
         """Raises HttpFailure, and ScrapeLimitExceeded for a body above `body_limit` (0: no limit)."""
@@ -87,7 +89,9 @@ class DirectHttp:
             addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
             connected = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_S)
             _, connection = await loop.create_connection(
-                lambda: HttpConnection(origin, self, AnswerReader(self._scratch, self._buffers)),
+                lambda: HttpConnection(
+                    origin, self, AnswerReader(self._memory.scratch, self._memory.buffers)
+                ),
                 sock=connected,
                 ssl=tls,
                 server_hostname=server_name,

@@ -143,7 +143,7 @@ class AnswerReader:
         self._reason += text
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace")
+        self._headers[name.decode("latin-1").lower()] = value.decode("utf-8", "replace").strip()
 
     def on_headers_complete(self) -> None:
         if self._head is not None:

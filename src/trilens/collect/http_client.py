@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gzip
+import io
 import ssl
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from trilens import __version__
+from trilens.collect.body_buffer import ReceiveMemory
 from trilens.collect.direct_http import DirectHttp
 from trilens.collect.http_answer import Answer, HttpFailure, too_large
 from trilens.collect.http_connection import explain
 from trilens.collect.http_request import Request, build_request
 from trilens.model.errors import ScrapeError
+from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     import aiohttp
@@ -31,6 +35,8 @@ _IDLE_CONNECTION_S: Final = 300.0  # longer than common scrape intervals: a conn
 _MAX_PREPARED: Final = 4096  # targets come and go; what is forgotten is made again
 _GZIP_WINDOW: Final = 31  # zlib's way to say: the gzip format
 _UNLIMITED: Final = 1 << 62
+_PIECE: Final = 1 << 20
+_CUT_SHORT: Final = "the gzip answer is cut short"
 
 _Headers = list[tuple[str, str]]
 
@@ -50,13 +56,17 @@ class _Prepared(NamedTuple):
 class HttpClient:
     """One per job: its connections are kept between scrapes. Belongs to the event loop that uses it."""
 
-    def __init__(self, config: HttpConfig) -> None:
+    def __init__(self, config: HttpConfig, memory: ReceiveMemory | None = None) -> None:
+        """`memory` may be that of all clients of the same event loop."""
         self._config = config
         tls = config.tls_config
         own_tls = tls.context() if tls != type(tls)() else None
         self._tls: ssl.SSLContext | None = own_tls
         self._direct = DirectHttp(
-            lambda: own_tls or _default_tls(), server_name=tls.server_name, idle_s=_IDLE_CONNECTION_S
+            lambda: own_tls or _default_tls(),
+            memory if memory is not None else ReceiveMemory(),
+            server_name=tls.server_name,
+            idle_s=_IDLE_CONNECTION_S,
         )
         self._prepared: dict[str, _Prepared] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -72,7 +82,7 @@ class HttpClient:
         except TimeoutError as e:
             raise ScrapeError(f"no complete answer within {timeout_s:g} s") from e
         except (HttpFailure, ValueError) as e:
-            raise ScrapeError(f"GET {url}: {e}") from e
+            raise ScrapeError(without_passwords(f"GET {url}: {e}")) from e
         return _response(answer, body_limit)
 
     async def close(self) -> None:
@@ -192,10 +202,27 @@ def _gunzip(data: bytes, limit: int) -> bytes:
     inflater = zlib.decompressobj(_GZIP_WINDOW)
     try:
         body = inflater.decompress(data, limit + 1 if limit else _UNLIMITED)
-    except zlib.error as e:
+        if inflater.unused_data:
+            return _gunzip_members(data, limit)
+    except (zlib.error, gzip.BadGzipFile) as e:
         raise ScrapeError(f"the answer is not valid gzip: {e}") from e
+    except EOFError as e:
+        raise ScrapeError(_CUT_SHORT) from e
     if limit and len(body) > limit:
         raise too_large(limit)
     if not inflater.eof:
-        raise ScrapeError("the gzip answer is cut short")
+        raise ScrapeError(_CUT_SHORT)
     return body
+
+
+def _gunzip_members(data: bytes, limit: int) -> bytes:
+    """Of one gzip file after the other, as some servers write them; rare, and slower than one at a go."""
+    pieces: list[bytes] = []
+    size = 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as members:
+        while piece := members.read1(_PIECE):
+            size += len(piece)
+            if limit and size > limit:
+                raise too_large(limit)
+            pieces.append(piece)
+    return b"".join(pieces)

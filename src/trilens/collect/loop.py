@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.collect.ingest import Batch, TargetIngest, join
 from trilens.collect.target import Health, Target, TargetStatus
 from trilens.model.errors import ConfigError, IntakeError, ScrapeError, StoreError
+from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     from trilens.collect.appender import Appender
@@ -74,7 +75,7 @@ class ScrapeLoop:
             job=target.job,
             labels=dict(target.labels),
             discovered_labels=dict(target.discovered),
-            scrape_url=target.url,
+            scrape_url=target.shown_url,
             health=self._health,
             last_error=self._last_error,
             last_scrape_s=self._last_scrape_s,
@@ -85,7 +86,7 @@ class ScrapeLoop:
 
     def fault(self, error: BaseException) -> None:
         """Scraping ended by a defect of ours: say so where people look."""
-        self._health, self._last_error = "down", f"scraping stopped: {error!r}"
+        self._health, self._last_error = "down", without_passwords(f"scraping stopped: {error!r}")
 
     def stop(self) -> None:
         """End after the scrape that may be under way."""
@@ -127,12 +128,12 @@ class ScrapeLoop:
         try:
             batches, scraped, kept, added = await self._fetch(t_ms)
             if self._health == "down":
-                log.info("target is up again", extra={"url": self.target.url})
+                log.info("target is up again", extra={"url": self.target.shown_url})
             self._health, self._last_error, up = "up", "", 1.0
         except (IntakeError, ConfigError, StoreError) as e:
             self._stats.failures += 1
             if self._health != "down":  # said once, not at every scrape
-                log.warning("target is down", extra={"url": self.target.url, "reason": str(e)})
+                log.warning("target is down", extra={"url": self.target.shown_url, "reason": str(e)})
             batches = [self._appender.stale(self._ingest.fail(), t_ms)]
             self._health, self._last_error, up = "down", str(e), 0.0
             scraped = kept = added = 0

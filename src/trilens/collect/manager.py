@@ -11,6 +11,7 @@ import numpy as np
 import uvloop
 
 from trilens.collect.appender import Appender, ScrapeStats
+from trilens.collect.body_buffer import ReceiveMemory
 from trilens.collect.endings import Endings
 from trilens.collect.loop import Timing
 from trilens.collect.pool import ScrapePool
@@ -54,6 +55,7 @@ class ScrapeManager:
         self._appender = Appender(sink, ScrapeStats())
         seed = f"{socket.gethostname()}{sorted((external_labels or {}).items())}"
         self._timing = Timing(seed, timestamp_tolerance_s)
+        self._memory = ReceiveMemory()
         self._pools: dict[str, ScrapePool] = {}
         self._endings = Endings(self._appender, self._alive_with)
         # A scrape costs a seventh less CPU on it than on asyncio's own.
@@ -116,7 +118,7 @@ class ScrapeManager:
         wanted = {config.job_name: config for config in configs}
         # Made first: a configuration whose certificates cannot be read changes nothing.
         fresh = {
-            job: ScrapePool(config, self._appender, self._timing, self._endings)
+            job: ScrapePool(config, self._appender, self._timing, self._endings, self._memory)
             for job, config in wanted.items()
             if job not in self._pools or self._pools[job].config != config
         }

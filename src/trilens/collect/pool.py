@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trilens.collect.appender import Appender
+    from trilens.collect.body_buffer import ReceiveMemory
     from trilens.collect.config import ScrapeConfig
     from trilens.collect.discovery import TargetLabels
     from trilens.collect.endings import Endings
@@ -29,13 +30,20 @@ _Key = tuple["Labels", str, float, float]
 class ScrapePool:
     """Lives on the scraping thread's event loop; only `loops` and `dropped` are read from elsewhere."""
 
-    def __init__(self, config: ScrapeConfig, appender: Appender, timing: Timing, endings: Endings) -> None:
+    def __init__(
+        self,
+        config: ScrapeConfig,
+        appender: Appender,
+        timing: Timing,
+        endings: Endings,
+        memory: ReceiveMemory,
+    ) -> None:
         self.config = config
         self._appender = appender
         self._timing = timing
         self._endings = endings
         # Both read files, and say so when they cannot, before anything has started.
-        self._client = HttpClient(config)
+        self._client = HttpClient(config, memory)
         self._discoveries = discoveries_of(config)
         self._discovery_tasks: list[asyncio.Task[None]] = []
         self._found: dict[tuple[int, str], Sequence[TargetLabels]] = {}
@@ -125,4 +133,4 @@ class ScrapePool:
             self._endings.add(loop)
         if not task.cancelled() and (error := task.exception()) is not None:
             loop.fault(error)
-            log.error("scraping stopped by a fault", extra={"url": loop.target.url}, exc_info=error)
+            log.error("scraping stopped by a fault", extra={"url": loop.target.shown_url}, exc_info=error)

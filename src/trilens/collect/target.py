@@ -11,6 +11,7 @@ from trilens.collect.discovery.base import ADDRESS
 from trilens.collect.relabel import relabel
 from trilens.model.errors import ConfigError
 from trilens.model.labels import Labels, make_labels
+from trilens.model.masking import without_passwords
 from trilens.settings.duration import duration_ms, format_duration
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Target:
 
     job: str
     labels: Labels  # what its series carry
-    discovered: Labels  # before relabelling
+    discovered: Labels  # before relabelling, as it may be shown
     url: str
     interval_s: float
     timeout_s: float
@@ -40,6 +41,10 @@ class Target:
     @property
     def key(self) -> tuple[Labels, str, float, float]:
         return self.labels, self.url, self.interval_s, self.timeout_s
+
+    @property
+    def shown_url(self) -> str:
+        return without_passwords(self.url)
 
     @property
     def interval_ms(self) -> int:
@@ -83,7 +88,7 @@ def build_target(discovered: TargetLabels, config: ScrapeConfig) -> Target | Dro
     before = _with_job_defaults(discovered, config)
     after = relabel(before, config.relabel_configs)
     if after is None:
-        return DroppedTarget(config.job_name, before)
+        return DroppedTarget(config.job_name, _shown(before))
     try:
         interval_s = _seconds(after, _INTERVAL)
         timeout_s = _seconds(after, _TIMEOUT)
@@ -91,16 +96,28 @@ def build_target(discovered: TargetLabels, config: ScrapeConfig) -> Target | Dro
             raise ConfigError(f"{_TIMEOUT} is longer than {_INTERVAL}")
         url = _url(after, config)
     except ConfigError as e:
-        return DroppedTarget(config.job_name, before, e.message)
-    after.setdefault("instance", after[ADDRESS])
+        return DroppedTarget(config.job_name, _shown(before), e.message)
+    after.setdefault("instance", _without_user(after[ADDRESS]))
     return Target(
         job=config.job_name,
         labels=make_labels({name: value for name, value in after.items() if not name.startswith("__")}),
-        discovered=make_labels(before),
+        discovered=make_labels(_shown(before)),
         url=url,
         interval_s=interval_s,
         timeout_s=timeout_s,
     )
+
+
+def _shown(labels: TargetLabels) -> TargetLabels:
+    """Without the passwords that addresses and URLs may hold."""
+    shown = {name: without_passwords(value) for name, value in labels.items()}
+    if ADDRESS in shown:
+        shown[ADDRESS] = _without_user(shown[ADDRESS])
+    return shown
+
+
+def _without_user(address: str) -> str:
+    return without_passwords(address) if "://" in address else address.rpartition("@")[2]
 
 
 def _with_job_defaults(discovered: TargetLabels, config: ScrapeConfig) -> TargetLabels:
@@ -130,7 +147,7 @@ def _url(labels: TargetLabels, config: ScrapeConfig) -> str:
     if not address:
         raise ConfigError("the target has no address")
     if "/" in address:
-        raise ConfigError(f"{address!r} is not host:port")
+        raise ConfigError(f"{_without_user(address)!r} is not host:port")
     scheme = labels.get(_SCHEME, "")
     if scheme not in ("http", "https"):
         raise ConfigError(f"{scheme!r} is neither http nor https")

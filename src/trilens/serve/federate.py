@@ -81,23 +81,28 @@ def exposition(found: Iterable[Newest], *, any_name: bool = False) -> str:
     for labels, t_ms, value in found:
         name = labels.get(METRIC_NAME, "")
         if name:
-            line = _series_text(name, labels, any_name)
-            families.setdefault(name, {})[line] = f"{line} {number_text(value)} {t_ms}\n"
+            shown = _name(name, _METRIC, any_name)
+            line = _series_text(shown, labels, any_name)
+            families.setdefault(shown, {})[line] = f"{line} {number_text(value)} {t_ms}\n"
     pieces = []
     for name in sorted(families):
-        pieces.append(f"# TYPE {_name(name, _METRIC, any_name)} untyped\n")
+        pieces.append(f"# TYPE {name} untyped\n")
         pieces += [families[name][line] for line in sorted(families[name])]
     return "".join(pieces)
 
 
 def _series_text(name: str, labels: Mapping[str, str], any_name: bool) -> str:
     # An empty instance, as Prometheus writes it, keeps the scraper from adding its own.
-    own = {"instance": "", **{key: value for key, value in labels.items() if key != METRIC_NAME}}
-    pairs = [f'{_name(key, _LABEL, any_name)}="{own[key].translate(_ESCAPES)}"' for key in sorted(own)]
-    shown = _name(name, _METRIC, any_name)
-    if shown.startswith('"'):
-        return f"{{{','.join([shown, *pairs])}}}"
-    return f"{shown}{{{','.join(pairs)}}}"
+    own = {"instance": ""}
+    # Of several labels that become one name, the scraper can take one: the one that really has it, if any.
+    for key in sorted(
+        labels.keys() - {METRIC_NAME}, key=lambda key: (_LABEL.fullmatch(key) is not None, key)
+    ):
+        own[_name(key, _LABEL, any_name)] = labels[key]
+    pairs = [f'{key}="{own[key].translate(_ESCAPES)}"' for key in sorted(own)]
+    if name.startswith('"'):
+        return f"{{{','.join([name, *pairs])}}}"
+    return f"{name}{{{','.join(pairs)}}}"
 
 
 def _name(name: str, plain: re.Pattern[str], any_name: bool) -> str:

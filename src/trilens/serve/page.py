@@ -92,10 +92,22 @@ def _series_table(result: Sequence[Mapping[str, Any]]) -> str:
     rows = []
     for series in result:
         cells = "".join(f"<td>{escape(series['metric'].get(name, ''))}</td>" for name in names)
-        value = series["value"][1] if "value" in series else f"{len(series['values']):,} samples"
-        rows.append(f'<tr><td class="number">{escape(value)}</td>{cells}</tr>')
+        rows.append(f'<tr><td class="number">{escape(_value_text(series))}</td>{cells}</tr>')
     above = f"<p><code>{escape(_series_text(shared))}</code></p>" if shared else ""
     return f'{above}<div class="wide"><table class="rows"><tr>{head}</tr>{"".join(rows)}</table></div>'
+
+
+def _value_text(series: Mapping[str, Any]) -> str:
+    """Another server may answer with native histograms, which have no place in a cell: said, not shown."""
+    if "value" in series:
+        return str(series["value"][1])
+    if "histogram" in series:
+        return "a native histogram"
+    samples, histograms = len(series.get("values", ())), len(series.get("histograms", ()))
+    if not histograms:
+        return f"{samples:,} samples"
+    told = f"{histograms:,} native histograms"
+    return f"{samples:,} samples, {told}" if samples else told
 
 
 def _series_text(metric: Mapping[str, str]) -> str:

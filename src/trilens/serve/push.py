@@ -14,6 +14,7 @@ from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.errors import ConfigError
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
+from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,6 +30,7 @@ class SelfPush:
 
     def __init__(self, settings: RemoteWriteSettings, metrics: SelfMetrics) -> None:
         self._settings = settings
+        self._shown_url = without_passwords(settings.url or "")
         self._metrics = metrics
         self._task: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -71,15 +73,15 @@ class SelfPush:
                     self._failed(f"HTTP {answer.status}: {text}")
                     return
         except (aiohttp.ClientError, TimeoutError, ConfigError) as e:  # a secret's file may be gone
-            self._failed(str(e) or type(e).__name__)
+            self._failed(without_passwords(str(e)) or type(e).__name__)
             return
         if self._failing:
-            log.info("own series are sent again", extra={"url": self._settings.url})
+            log.info("own series are sent again", extra={"url": self._shown_url})
         self._failing = False
 
     def _failed(self, reason: str) -> None:
         if not self._failing:
-            log.warning("cannot send own series", extra={"url": self._settings.url, "error": reason})
+            log.warning("cannot send own series", extra={"url": self._shown_url, "error": reason})
         self._failing = True
 
 

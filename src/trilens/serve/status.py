@@ -14,9 +14,9 @@ import yaml
 from trilens import __version__
 from trilens.model.errors import PromQLSyntaxError
 from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols
+from trilens.model.masking import masked
 from trilens.promql.parse import prettify
 from trilens.serve.envelope import reply
-from trilens.serve.masking import masked
 from trilens.serve.params import read_params
 from trilens.serve.queries import invalid_query
 from trilens.settings.duration import format_duration

@@ -14,8 +14,8 @@ import yarl
 from starlette.responses import Response
 
 from trilens.model.errors import ConfigError, QueryCancelled, SourceError
+from trilens.model.masking import without_passwords
 from trilens.serve.leaving import client_gone
-from trilens.serve.masking import masked
 from trilens.serve.params import read_body
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Upstream:
     def __init__(self, source: SourceSettings, max_body: int) -> None:
         assert source.url is not None
         self._base = source.url
-        self.url = str(masked(source.url))  # as it may be shown
+        self.url = without_passwords(source.url)  # as it may be shown
         self._source = source
         self._max_body = max_body
         self._session: aiohttp.ClientSession | None = None
@@ -85,8 +85,14 @@ class Upstream:
         """The whole answer to an instant query of our own."""
         path = f"/api/v1/query?{urlencode({'query': query})}"
         answer = await self._ask_for(request, "GET", path, {}, b"")
-        found: dict[str, Any] = orjson.loads(answer.content)
-        return found
+        try:
+            found = orjson.loads(answer.content)
+        except orjson.JSONDecodeError as e:
+            raise SourceError(f"the metric source {self.url} answered with JSON that does not parse") from e
+        if not _is_envelope(found):
+            raise SourceError(f"the metric source {self.url} answered with JSON that is no answer to a query")
+        envelope: dict[str, Any] = found
+        return envelope
 
     async def check(self) -> Trouble | None:
         """Whether the source answers now, or did a moment ago: for probes, which come often."""
@@ -105,6 +111,7 @@ class Upstream:
         timeout_s = min(_PROBE_TIMEOUT_S, self._source.timeout.total_seconds())
         try:
             answer = await self._ask("GET", _PROBE, {}, b"", timeout_s)
+            self._check(answer, quote=False)  # the outcome is told without a token, and the text is not ours
         except SourceError as e:
             return e.message
         return None if answer.status == 200 else f"the metric source {self.url} answered HTTP {answer.status}"
@@ -120,7 +127,9 @@ class Upstream:
             await asyncio.wait((asking, watcher), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise QueryCancelled("the client went away")
-            return await asking
+            answer = await asking
+            self._check(answer, quote=True)
+            return answer
         finally:
             watcher.cancel()
             asking.cancel()
@@ -147,31 +156,51 @@ class Upstream:
                 hint="ask for less, or raise source.timeout",
             ) from e
         except aiohttp.ClientError as e:
-            raise SourceError(f"cannot reach the metric source {self.url}: {e}", hint="see source.url") from e
+            reason = without_passwords(str(e))
+            raise SourceError(
+                f"cannot reach the metric source {self.url}: {reason}", hint="see source.url"
+            ) from e
         except ConfigError as e:  # a secret's file is read anew each time, and may be gone
             raise SourceError(f"cannot ask the metric source {self.url}: {e.message}") from e
-        self._check(answer, content)
         return _Answer(answer.status, answer.headers, content)
 
-    def _check(self, answer: aiohttp.ClientResponse, content: bytes) -> None:
-        """What has the API's own shape is passed on, errors too; anything else is trouble with the source."""
+    def _check(self, answer: _Answer, *, quote: bool) -> None:
+        """What has the API's own shape is passed on, errors too; anything else is trouble with the source.
+
+        `quote`: the error may repeat what the source said.
+        """
         if answer.status in (401, 403):
             raise SourceError(
                 f"the metric source {self.url} refused our credentials (HTTP {answer.status})",
                 hint="see the source settings: bearer_token, username, tenant, cert_file",
             )
         if 300 <= answer.status < 400:
-            target = masked(answer.headers.get("location", "nowhere"))
+            target = without_passwords(answer.headers.get("location", "nowhere"))
             raise SourceError(
                 f"the metric source {self.url} redirects to {target} (HTTP {answer.status})",
                 hint="redirects are not followed; set source.url to where it really is",
             )
-        if answer.content_type != "application/json":
+        kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
             start = (
-                content[:200].decode("utf-8", "replace").strip()
-                if "content-encoding" not in answer.headers
+                answer.content[:200].decode("utf-8", "replace").strip()
+                if quote and "content-encoding" not in answer.headers
                 else ""
             )
             raise SourceError(
                 f"the metric source {self.url} answered HTTP {answer.status}: {start or 'not JSON'}"
             )
+
+
+def _is_envelope(found: object) -> bool:
+    """Whether it is what /api/v1/query answers, as far as anybody here looks into it."""
+    if not isinstance(found, dict):
+        return False
+    if found.get("status") != "success":
+        return True
+    data = found.get("data")
+    if not isinstance(data, dict) or not isinstance(data.get("result"), list):
+        return False
+    if data.get("resultType") in ("scalar", "string"):
+        return len(data["result"]) == 2
+    return all(isinstance(s, dict) and isinstance(s.get("metric"), dict) for s in data["result"])

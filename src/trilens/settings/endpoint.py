@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from trilens.model.errors import ConfigError
+from trilens.model.masking import without_passwords
 from trilens.settings.duration import Duration
 from trilens.settings.group import Group, HeaderSecret, read_header_secret, read_secret
 
@@ -42,16 +43,25 @@ class EndpointSettings(Group):
             return None
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{value!r} is not an http:// or https:// URL")
+            raise ValueError(f"{without_passwords(value)!r} is not an http:// or https:// URL")
         return value.rstrip("/")
 
     @model_validator(mode="after")
     def _consistent(self) -> EndpointSettings:
         if (self.bearer_token or self.bearer_token_file) and self.username:
             raise ValueError("give a bearer token or a user name, not both")
+        if self._signs_in() and "@" in urlsplit(self.url or "").netloc:
+            raise ValueError(
+                "the URL holds a user, and the settings another way to sign in: give one of them"
+            )
         if bool(self.cert_file) != bool(self.key_file):
             raise ValueError("cert_file and key_file go together")
         return self
+
+    def _signs_in(self) -> bool:
+        """By a header, whatever the URL holds."""
+        named = any(name.lower() == "authorization" for name in self.headers)
+        return named or any((self.bearer_token, self.bearer_token_file, self.username))
 
     def request_headers(self) -> dict[str, str]:
         """What each request carries besides its own headers; secret files are read anew."""
@@ -73,7 +83,7 @@ class EndpointSettings(Group):
             if self.cert_file is not None:
                 context.load_cert_chain(self.cert_file, self.key_file)
         except (OSError, ssl.SSLError) as e:
-            raise ConfigError(f"cannot use the TLS files for {self.url}: {e}") from e
+            raise ConfigError(f"cannot use the TLS files for {without_passwords(self.url or '')}: {e}") from e
         if self.insecure_skip_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -1,12 +1,13 @@
 """Remote write 2.0: a request brings its own table of symbols, and series name their labels by number.
 
-The numbers mean something else in every request. Each symbol gets a number of ours that lasts; a series is
-then known by the bytes of its numbers.
+The numbers mean something else in every request. Each symbol of a label gets a number of ours that lasts; a
+series is then known by the bytes of its numbers. Other symbols (help texts, the trace ids of exemplars) get
+none: there is no end to them.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from trilens.model.labels import Codes
 
 _METADATA_TAG: Final = 0x2A  # field 5, length-delimited
+_NO_CODE: Final = -1
 _PADDING: Final = 300  # more than a one-byte length can point past the end
 
 
@@ -47,6 +49,7 @@ class DecoderV2:
     def forget(self) -> None:
         """All handles: some of them are no longer held."""
         self._known.clear()
+        self._codes.clear()
 
     def decode(self, body: bytes) -> Decoded:
         try:
@@ -58,7 +61,7 @@ class DecoderV2:
             raise RemoteWriteError("the first symbol must be the empty text")
         if self._known.prune():
             self._drop_codes()
-        codes = self._intern(symbols)
+        codes = np.fromiter(map(self._codes.get, symbols, repeat(_NO_CODE)), np.int32, len(symbols))
         series: list[bytes] = list(request.timeseries)
         decoded, collector = Decoded(), SampleCollector()
         slow = self._collect_known(series, codes, collector)
@@ -84,13 +87,13 @@ class DecoderV2:
         others: list[int] = np.flatnonzero(~taken).tolist()
         return others
 
-    def _intern(self, symbols: list[str]) -> Codes:
-        known = self._codes
-        for symbol in symbols:
-            if symbol not in known:
-                known[symbol] = self._next_code
+    def _intern(self, numbers: list[int], symbols: list[str], codes: Codes) -> None:
+        """Give each of these symbols a code, for this request and those to come."""
+        for number in numbers:
+            if symbols[number] not in self._codes:
+                self._codes[symbols[number]] = self._next_code
                 self._next_code += 1
-        return np.fromiter((known[symbol] for symbol in symbols), np.int32, len(symbols))
+            codes[number] = self._codes[symbols[number]]
 
     def _drop_codes(self) -> None:
         """Those of symbols that no known series has."""
@@ -130,12 +133,13 @@ class DecoderV2:
             raise RemoteWriteError(f"a label refers to symbol {max(numbers)} of {len(symbols)}")
         if len(numbers) % 2:
             raise RemoteWriteError("a series has a label name without a value")
-        key = codes[numbers].tobytes()
-        ref = self._known.handles.get(key)
+        ref = self._known.handles.get(codes[numbers].tobytes())
         if ref is None:
             texts = [symbols[number] for number in numbers]
             labels = checked_labels(list(zip(texts[::2], texts[1::2], strict=True)))
-            ref = self._known.handles[key] = self._sink.series(labels)
+            ref = self._sink.series(labels)
+            self._intern(numbers, symbols, codes)
+            self._known.handles[codes[numbers].tobytes()] = ref
             # Said with every series in every request; taken when the series is first seen.
             self._describe(dict(labels)[METRIC_NAME], message.metadata, symbols)
         return ref
