@@ -148,8 +148,9 @@ async def test_http_targets_follow_the_endpoint_and_survive_its_failures() -> No
 async def test_http_answers_that_are_no_target_list(body: str, content_type: str, reason: str) -> None:
     with HttpTarget() as server:
         server.say(body, "/sd", content_type=content_type)
-        section = HttpSdConfig(url=f"http://{server.address}/sd")
+        section = HttpSdConfig(url=f"http://me:hunter2@{server.address}/sd")
         discovery = HttpDiscovery(section)
-        with pytest.raises(DiscoveryError, match=reason):
+        with pytest.raises(DiscoveryError, match=reason) as caught:
             await discovery.fetch()
+        assert "hunter2" not in str(caught.value)
         await discovery.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.collect.discovery.base import Publish, TargetLabels, parse_target_groups
 from trilens.collect.http_client import HttpClient
 from trilens.model.errors import ConfigError, DiscoveryError, ScrapeError
+from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     from trilens.collect.config import HttpSdConfig
@@ -42,13 +43,14 @@ class HttpDiscovery:
 
     async def fetch(self) -> list[TargetLabels]:
         url, refresh_s = self._section.url, self._section.refresh_interval.total_seconds()
+        shown = without_passwords(url)
         headers = {"Accept": "application/json", "X-Prometheus-Refresh-Interval-Seconds": f"{refresh_s:g}"}
         response = await self._client.get(url, headers, timeout_s=min(_TIMEOUT_S, refresh_s))
         if response.content_type.partition(";")[0].strip().lower() != "application/json":
-            raise DiscoveryError(f"{url}: expected JSON, got {response.content_type!r}")
+            raise DiscoveryError(f"{shown}: expected JSON, got {response.content_type!r}")
         try:
             return parse_target_groups(json.loads(response.body), {"__meta_url": url})
         except ValueError as e:
-            raise DiscoveryError(f"{url}: {e}") from e
+            raise DiscoveryError(f"{shown}: {e}") from e
         except DiscoveryError as e:
-            raise DiscoveryError(f"{url}: {e.message}") from e
+            raise DiscoveryError(f"{shown}: {e.message}") from e
