@@ -76,7 +76,8 @@ async def test_a_server_killed_in_the_middle_of_a_watch(private_kubernetes: Kube
         await cluster.until_state(lambda: cluster.resource("Pod").trouble is not None)
         trouble = cluster.resource("Pod").trouble
         assert trouble is not None
-        assert "no answer from the API server" in trouble.text
+        assert trouble.text.startswith("no answer from the API server")
+        assert "<ssl." not in trouble.text
         assert sink.names("Pod", "default") == {"before"}, "not to be asked is not to be gone"
 
         await asyncio.to_thread(private_kubernetes.start)

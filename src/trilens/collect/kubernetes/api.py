@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
+from trilens.collect.http_connection import explain
 from trilens.collect.kubernetes.tls import TlsContexts
 from trilens.collect.kubernetes.wire import Status, Unreadable, decode
 from trilens.model.errors import ConfigError, KubeApiError
@@ -156,5 +157,8 @@ def _retry_after_s(answer: aiohttp.ClientResponse) -> float | None:
     return float(text) if text.isascii() and text.isdigit() else None
 
 
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+def _reason(error: Exception) -> str:
+    """aiohttp's own text of a failed connection names objects of the program."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return explain(error.certificate_error)
+    return explain(error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error)
