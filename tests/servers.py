@@ -34,12 +34,15 @@ def require_server(name: str) -> str:
     return path
 
 
+def corpus(*parts: str) -> Path:
+    """Where a folder or file of the shared corpora would lie."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "corpora"
+    return Path(os.environ.get("TRILENS_CORPORA") or beside).joinpath(*parts)
+
+
 def require_corpus(*parts: str) -> Path:
-    """A folder or file of the shared corpora, or skip."""
-    named = os.environ.get("TRILENS_CORPORA")
-    checkout = Path(__file__).resolve().parent.parent
-    root = Path(named) if named else checkout.parent / "shared" / "corpora"
-    path = root.joinpath(*parts)
+    """The same, or skip."""
+    path = corpus(*parts)
     if not path.exists():
         pytest.skip(f"no corpus {'/'.join(parts)}: set TRILENS_CORPORA to where the corpora lie")
     return path

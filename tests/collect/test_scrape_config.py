@@ -127,7 +127,8 @@ def test_an_unknown_key_is_named_with_the_nearest_known_one(
 
 def test_what_is_switched_off_needs_no_support() -> None:
     off = "convert_classic_histograms_to_nhcb: false, consul_sd_configs: []"
-    load(f"scrape_configs: [{{job_name: a, {off}}}]")
+    (config,) = load(f"scrape_configs: [{{job_name: a, {off}}}]")
+    assert config.job_name == "a"
 
 
 def test_two_jobs_cannot_share_a_name(tmp_path: Path) -> None:

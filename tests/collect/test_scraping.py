@@ -338,6 +338,7 @@ def test_a_proxy_is_asked_for_the_whole_url(target: HttpTarget) -> None:
     target.say("a 1\n", "http://far.example:9/metrics")
     with scraping(job("far.example:9", proxy_url=f"http://{target.address}")) as (_, sink):
         sink.wait_for(lambda s: s.of("a"))
+    assert sink.values("a")[0] == 1
 
 
 def test_tls_is_verified_unless_told_otherwise(tmp_path: Path) -> None:

@@ -552,6 +552,8 @@ async def test_changes_arrive(kubernetes: KubernetesServer, namespace: str) -> N
         await discovered.until(lambda: discovered.targets()[0]["__meta_kubernetes_pod_label_app"] == "new")
         pod(admin, simple("comes"), namespace, phase="Running", podIP="10.1.0.2")
         await discovered.until(lambda: discovered.names() == {"stays", "comes"})
+        addresses = {target["__meta_kubernetes_pod_ip"] for target in discovered.targets()}
+        assert addresses == {"10.1.0.1", "10.1.0.2"}
 
 
 async def test_a_missing_permission_is_named_and_only_its_namespace_waits(
@@ -619,6 +621,7 @@ async def test_slices_are_found_again_when_their_version_is_another(tmp_path: Pa
             serve_slices(api, "v1")  # the cluster was upgraded
             api.documents["/apis/discovery.k8s.io/v1/endpointslices"] = {**SLICE_PAGE, "items": [moved]}
             await discovered.until(lambda: discovered.targets()[0]["__address__"] == "10.0.0.8:9")
+            assert len(discovered.targets()) == 1, "nothing is left of the old version"
 
 
 async def test_slices_are_assumed_where_the_cluster_may_not_be_asked(tmp_path: Path) -> None:
@@ -627,6 +630,8 @@ async def test_slices_are_assumed_where_the_cluster_may_not_be_asked(tmp_path: P
         api.forbidden = {"/apis"}
         async with following(slices_of(api, tmp_path)) as discovered:
             await discovered.until(lambda: len(discovered.targets()) == 1)
+            (target,) = discovered.targets()
+    assert target["__meta_kubernetes_endpointslice_name"] == SLICE_PAGE["items"][0]["metadata"]["name"]
 
 
 async def test_slices_are_waited_for_where_there_are_none_yet(tmp_path: Path, warnings: Warnings) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +13,7 @@ from kube_objects import KeptIntervals, Manifest, at_ms
 from kubernetes_api import Rule
 from kubernetes_client import NAMESPACES, Resource
 from operators_at_work import NO_WORKLOAD, AtWork, Expected, put_to_work
+from servers import corpus
 from trilens.collect.kubernetes.catalogue import choose
 from trilens.model.kubernetes import GroupKind
 from trilens.resolve.clusters import Clusters
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from kubernetes_client import KubernetesClient
     from trilens.model.kubernetes import KubeObject
 
-CORPUS = (
-    Path(os.environ.get("TRILENS_CORPORA", Path(__file__).parents[3] / "shared" / "corpora")) / "manifests"
-)
+CORPUS = corpus("manifests")
 
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no manifests at {CORPUS}")
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from servers import corpus
 from trilens.model.errors import PromQLScriptError
 from trilens.promql.conformance import Exclusions, Report, run_files
 from trilens.promql.script import Eval, read_text
 from trilens.promql.verdict import nearly_equal
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def _corpus() -> list[Path]:
-    beside = Path(__file__).parents[2].parent / "shared" / "corpora"
-    root = Path(os.environ.get("TRILENS_CORPORA", beside))
-    return sorted((root / "promql").glob("*.test"))
-
-
-SCRIPTS = _corpus()
+SCRIPTS = sorted(corpus("promql").glob("*.test"))
 needs_corpus = pytest.mark.skipif(
     not SCRIPTS, reason="no PromQL scripts: set TRILENS_CORPORA to the folder that holds promql/*.test"
 )

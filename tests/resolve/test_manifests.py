@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +10,14 @@ import yaml
 
 from kube_objects import MadeObjects, resolved, resolver
 from operators_at_work import NO_WORKLOAD, Expected, put_to_work
+from servers import corpus
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kube_objects import Manifest
 
-CORPUS = (
-    Path(os.environ.get("TRILENS_CORPORA", Path(__file__).parents[3] / "shared" / "corpora")) / "manifests"
-)
+CORPUS = corpus("manifests")
 
 pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no manifests at {CORPUS}")
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from recording_rules import Recorder
+from servers import corpus
 from trilens.collect.exposition import parse_samples
 from trilens.promql.memory import MemorySource
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from recording_rules import Series
 
-CORPUS = Path(os.environ.get("TRILENS_CORPORA", Path(__file__).parents[3] / "shared" / "corpora")) / "dcgm"
+CORPUS = corpus("dcgm")
 SCRAPES = sorted(CORPUS.glob("*.prom"))
 AT_MS = 1_700_000_000_000
 

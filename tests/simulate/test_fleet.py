@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import urllib.request
-from pathlib import Path
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from servers import require_corpus
 from trilens.simulate.dcgm import FAMILIES
 from trilens.simulate.fleet import Fleet
 from trilens.simulate.targets import FleetTargets
@@ -107,11 +106,9 @@ def test_targets_serve_over_http() -> None:
 
 def test_families_and_labels_are_real_ones() -> None:
     """Every label, and every family a capture could hold, is spelled as in a capture of a real exporter."""
-    corpora = Path(os.environ.get("TRILENS_CORPORA", Path(__file__).parents[3] / "shared" / "corpora"))
-    if not (corpora / "dcgm").is_dir():
-        pytest.skip("the corpora are not here")
-    captured = (corpora / "dcgm" / "h100x8_eks_aicr.prom").read_text(encoding="utf-8")
-    known = "".join(file.read_text(encoding="utf-8") for file in (corpora / "dcgm").iterdir())
+    dcgm = require_corpus("dcgm")
+    captured = (dcgm / "h100x8_eks_aicr.prom").read_text(encoding="utf-8")
+    known = "".join(file.read_text(encoding="utf-8") for file in dcgm.iterdir())
     ours = Fleet(1).exposition(0, NOW).decode()
     names = set(re.findall(r'[{,](\w+)="', ours))
     assert names <= set(re.findall(r'[{,](\w+)="', captured))

@@ -132,7 +132,8 @@ def test_a_job_is_seen_by_the_commands_and_keeps_its_history(
         ]
         until(lambda: len(infos(url)) == 4, "the pods' info metrics are not there")
         assert ("train-worker-2", "train", "3", "vision") in infos(url)
-        exposed = httpx.get(f"{url}/metrics").text
+        assert "trilens_workload" not in httpx.get(f"{url}/metrics").text
+        exposed = httpx.get(f"{url}/metrics/workloads").text
         assert 'trilens_workload_pod_info{attempt="0",cluster="lab"' in exposed
         assert "trilens_workload_phase_seconds_total{" in exposed
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from trilens.cli.options import Server
+
 
 class Format(StrEnum):
     openmetrics = "openmetrics"
@@ -20,10 +22,7 @@ def backfill(
         Path | None,
         typer.Option(metavar="DIR", help="Write into this data directory, which no server has open."),
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
-    ] = None,
+    server: Server = None,
     text_format: Annotated[
         Format,
         typer.Option(

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from trilens.cli.options import At, Server
+
 
 def query(
     expression: Annotated[str, typer.Argument(metavar="EXPR", help="A PromQL expression.")],
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
-    ] = None,
+    at: At = None,
     start: Annotated[
         str | None, typer.Option(metavar="TIME", help="Ask about a range that begins here, such as -1h.")
     ] = None,
@@ -24,10 +24,7 @@ def query(
         str | None,
         typer.Option(metavar="STEP", help="Distance of two points, such as 15s [default: about 250 points]."),
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
-    ] = None,
+    server: Server = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Read this data directory instead of a server.")
     ] = None,

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import typer
 
+from trilens.cli.options import AsList, At, Server
+
 if TYPE_CHECKING:
     from trilens.cli.client import Client
 
@@ -18,14 +20,9 @@ def show(
             metavar="WORKLOAD", help="A name, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME."
         ),
     ],
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
-    ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+    at: At = None,
+    server: Server = None,
+    as_json: AsList = False,
 ) -> None:
     """Show one workload: its members, its phases, and what is doubtful about it.
 

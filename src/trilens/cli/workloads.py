@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from trilens.cli.options import AsList, At, Server
+
 
 def workloads(
     namespace: Annotated[
@@ -15,14 +17,9 @@ def workloads(
     phase: Annotated[
         str | None, typer.Option(metavar="PHASE", help="Only those in this phase, such as queued.")
     ] = None,
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
-    ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a list of objects.")] = False,
+    at: At = None,
+    server: Server = None,
+    as_json: AsList = False,
 ) -> None:
     """List the workloads, now or at any moment.
 

@@ -1,9 +1,9 @@
 """HTTP/1.1 GET straight to the target, over connections that are kept: no proxy, no redirects.
 
 Written by hand because fetching was a quarter of what a sample cost. A 315 KB body over loopback, one every
-50 ms so that the processor's caches are cold as they are in real life, took 0.65 ms of CPU on uvloop and 0.75
-on asyncio's own loop (0.14 and 0.19 of it for waking up), where aiohttp took 1.2 on either and a blocking
-socket 0.3. One after the other without a pause: 0.30 ms on uvloop, 0.35 on asyncio, aiohttp 0.56.
+50 ms so that the processor's caches are cold as they are in real life, took 0.6 to 0.75 ms of CPU on uvloop
+and 0.7 to 0.9 on asyncio's own loop, where aiohttp took 1.1 to 2 on either and a blocking socket 0.3 to 0.4
+(on two cores with other work).
 """
 
 from __future__ import annotations

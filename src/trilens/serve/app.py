@@ -105,6 +105,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/-/ready", parts.probes.ready),
         _route("/-/reload", parts.probes.reload, "POST", "PUT"),
         _route("/metrics", parts.probes.metrics),
+        _route("/metrics/workloads", parts.probes.workload_metrics),
         _route("/", home.show),
     ]
     handlers: dict[object, str] = {route.endpoint: _metric_label(route.path) for route in routes}

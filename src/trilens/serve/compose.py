@@ -76,6 +76,8 @@ class System:
             settings.storage.retention,
         )
         self.metrics.watch(state.metrics)
+        if self.clusters is not None:
+            self.metrics.watch_workloads(self.clusters.metrics)
         self._status = StatusApi(lambda: self.settings, self.store, self.runner)
         self.app = build_app(
             Parts(

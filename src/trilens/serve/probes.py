@@ -1,4 +1,4 @@
-"""/healthz, /readyz and their Prometheus twins /-/healthy, /-/ready; /-/reload; /metrics."""
+"""/healthz, /readyz, Prometheus's /-/healthy and /-/ready; /-/reload; /metrics, /metrics/workloads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import orjson
 from starlette.responses import PlainTextResponse, Response
 
 from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
+from trilens.serve.self_metrics import exposition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from prometheus_client import CollectorRegistry
     from starlette.requests import Request
 
     from trilens.serve.self_metrics import SelfMetrics
@@ -57,10 +59,17 @@ class Probes:
         return Response()
 
     async def metrics(self, request: Request) -> Response:
-        accept, gzip = request.headers.get("accept", ""), accepts_gzip(request)
+        return await _exposed(self._metrics.registry, request)
 
-        def work() -> tuple[tuple[bytes, bool], str]:
-            text, content_type = self._metrics.exposition(accept)
-            return pack(text, gzip), content_type
+    async def workload_metrics(self, request: Request) -> Response:
+        return await _exposed(self._metrics.workloads, request)
 
-        return packed_response(*await asyncio.to_thread(work))  # it asks the store how large it is
+
+async def _exposed(registry: CollectorRegistry, request: Request) -> Response:
+    accept, gzip = request.headers.get("accept", ""), accepts_gzip(request)
+
+    def work() -> tuple[tuple[bytes, bool], str]:
+        text, content_type = exposition(registry, accept)
+        return pack(text, gzip), content_type
+
+    return packed_response(*await asyncio.to_thread(work))  # it asks the store how large it is

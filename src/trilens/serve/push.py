@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SelfPush:
-    """A loop that sends all of /metrics every `interval`; a failure is logged once until it works again."""
+    """A loop that sends all own metrics every `interval`; a failure is logged once until it works again."""
 
     def __init__(self, settings: RemoteWriteSettings, metrics: SelfMetrics) -> None:
         self._settings = settings
@@ -86,6 +86,6 @@ class SelfPush:
 
 
 def rows_of(metrics: SelfMetrics, extra: Mapping[str, str], t_ms: int) -> Iterable[tuple[Labels, int, float]]:
-    for family in metrics.registry.collect():
+    for family in metrics.collect():
         for sample in family.samples:
             yield make_labels({**extra, **sample.labels, METRIC_NAME: sample.name}), t_ms, sample.value

@@ -1,4 +1,4 @@
-"""What the server tells about itself on /metrics."""
+"""What the server tells about itself on /metrics, and of workloads on /metrics/workloads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 from trilens import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from prometheus_client import Metric
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +28,8 @@ class SelfMetrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which nothing here reads
         self.registry = CollectorRegistry()
+        # Apart: the store has them already, and a Trilens that scrapes itself must not have every pod twice.
+        self.workloads = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         build = Gauge(
             "trilens_build_info", "The running version, as a label.", ["version"], registry=self.registry
@@ -51,10 +53,19 @@ class SelfMetrics:
         """Metrics that are read off the system's state when someone asks for them."""
         self.registry.register(_StateCollector(collect))
 
-    def exposition(self, accept: str) -> tuple[bytes, str]:
-        """The text and its content type: OpenMetrics where the client asks for it."""
-        encoder, content_type = choose_encoder(accept)
-        return encoder(self.registry), content_type
+    def watch_workloads(self, collect: Callable[[], Iterable[Metric]]) -> None:
+        self.workloads.register(_StateCollector(collect))
+
+    def collect(self) -> Iterator[Metric]:
+        """All of both, for another server."""
+        yield from self.registry.collect()
+        yield from self.workloads.collect()
+
+
+def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
+    """The text and its content type: OpenMetrics where the client asks for it."""
+    encoder, content_type = choose_encoder(accept)
+    return encoder(registry), content_type
 
 
 class _StateCollector:

@@ -116,8 +116,6 @@ class SystemState:
             yield from write_metrics(self._receiver.stats)
         if self._store is not None:
             yield from store_metrics(self._stats(self._store), self._store.health())
-        if self._clusters is not None:
-            yield from self._clusters.metrics()
 
     def _stats(self, store: Store) -> StoreStats:
         now = time.monotonic()

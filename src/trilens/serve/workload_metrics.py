@@ -1,4 +1,4 @@
-"""What the resolvers know as metrics: into the store, and on /metrics for a Prometheus elsewhere."""
+"""What the resolvers know as metrics: into the store, and on /metrics/workloads for a Prometheus."""
 
 from __future__ import annotations
 

@@ -158,7 +158,9 @@ def _retry_after_s(answer: aiohttp.ClientResponse) -> float | None:
 
 
 def _reason(error: Exception) -> str:
-    """aiohttp's own text of a failed connection names objects of the program."""
+    """With the address where one was tried; aiohttp's own text names objects of the program."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return explain(error.certificate_error)
-    return explain(error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error)
+        return f"{error.host}:{error.port}: {explain(error.certificate_error)}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.host}:{error.port}: {explain(error.os_error)}"
+    return explain(error)

@@ -1,0 +1,14 @@
+"""Options that several commands have, each in one wording."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+Server: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
+]
+At: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
+]
+AsList: TypeAlias = Annotated[bool, typer.Option("--json", help="Print a list of objects.")]
