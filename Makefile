@@ -38,7 +38,7 @@ up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./tr
 # Without an API server the other tests can still run, and those that need it say so.
 test: $(DEV) servers ## all tests, with real servers where they can be had
 	-@tools/kubernetes
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(DEV) ## formatting, style, types, and which folder may import which
 	$(BIN)/ruff format --no-cache --check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_this_process_in_the_real_proc() -> None:
     process = ProcessTable(Path("/proc")).read(os.getpid())
     assert process is not None
     assert process.process_group == os.getpgrp()
-    assert "pytest" in process.command
+    assert process.command.startswith(sys.orig_argv[0])
     assert abs(process.started_ms - time.time() * 1000) < 24 * 3600 * 1000
     leads = Path(f"/proc/{os.getpgrp()}").exists()  # whoever started us in its group may have ended
     assert (process.group_leader is not None) == leads

@@ -1,0 +1,59 @@
+"""A GPU, or an instance of one: who says that a pod has it, and what follows from all of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from trilens.model.workload import Doubt, GpuUuid, PodKey
+
+
+class GpuKey(NamedTuple):
+    uuid: GpuUuid
+    instance: str = ""  # GPU_I_ID, where MIG divides it
+
+
+class ClaimSource(StrEnum):
+    """Who says that a pod has a GPU, the one that is believed first at the top."""
+
+    PROCESS = "process"  # a process that holds memory on it, by NVML
+    KUBELET = "kubelet"  # the device that the kubelet gave to a container, by its pod-resources socket
+    DCGM = "dcgm"  # the labels that dcgm-exporter puts on its readings
+    ANNOTATION = "annotation"  # what a scheduler or device plugin wrote on the pod
+
+
+class Claim(NamedTuple):
+    """One source's word. A process outside of Kubernetes stands where a pod does, under its member's name."""
+
+    gpu: GpuKey
+    source: ClaimSource
+    cluster: str  # "" where the source does not know
+    namespace: str
+    pod: str
+    container: str = ""  # "" where the source does not know
+    rank: int | None = None
+    local_rank: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBinding:
+    """A pod's container has a GPU, or a part of one."""
+
+    gpu: GpuKey
+    pod: PodKey
+    container: str
+    share: Fraction  # of the whole device; those of one device never add up to more than 1
+    sources: tuple[ClaimSource, ...]
+    rank: int | None = None
+    local_rank: int | None = None
+    doubts: tuple[Doubt, ...] = ()
+
+
+class BindingInterval(NamedTuple):
+    binding: GpuBinding
+    from_ms: int
+    to_ms: int | None  # None while it lasts
