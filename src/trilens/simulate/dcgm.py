@@ -48,3 +48,12 @@ FAMILIES: tuple[Family, ...] = (
     Family("DCGM_FI_PROF_PCIE_TX_BYTES", "gauge", "Bytes a second sent over PCIe."),
     Family("DCGM_FI_PROF_PCIE_RX_BYTES", "gauge", "Bytes a second received over PCIe."),
 )
+
+# What a site adds to the exporter's counters file when it wants to know why a GPU is slow or ill.
+ADDED_FAMILIES: tuple[Family, ...] = (
+    Family("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "counter", "Total number of single-bit volatile ECC errors."),
+    Family("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "counter", "Total number of double-bit volatile ECC errors."),
+    Family("DCGM_FI_DEV_THERMAL_VIOLATION", "counter", "Throttling because of heat (in ns)."),
+    Family("DCGM_FI_PROF_NVLINK_TX_BYTES", "gauge", "Bytes a second sent over NVLink."),
+    Family("DCGM_FI_PROF_NVLINK_RX_BYTES", "gauge", "Bytes a second received over NVLink."),
+)

@@ -1,0 +1,128 @@
+"""`python -m trilens.simulate`: a simulated cluster over HTTP, for whatever reads clusters."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from trilens.model.errors import ConfigError
+from trilens.simulate.over_http.described import Described
+from trilens.simulate.over_http.pace import grown
+from trilens.simulate.over_http.server import SimulatedCluster
+from trilens.simulate.scenario import Seconds, load_scenario, shipped_scenarios
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    if asked.with_stdin:
+        threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
+    try:
+        _serve(asked, ended)
+    except ConfigError as e:
+        print(f"trilens.simulate: {e}", file=sys.stderr)  # noqa: T201 - a command speaks
+        return 2
+    return 0
+
+
+def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
+    scenario = load_scenario(asked.scenario)
+    if asked.gpus is not None:
+        scenario = scenario.sized(asked.gpus)
+    now_ms = time.time_ns() // 1_000_000
+    world = grown(scenario, now_ms=now_ms, age_ms=round(1000 * asked.age), seed=asked.seed)
+    with tempfile.TemporaryDirectory(prefix="trilens-simulate-") as folder:
+        kubeconfig = asked.kubeconfig or Path(folder) / "kubeconfig"
+        try:
+            with SimulatedCluster(world, speed=asked.speed, port=asked.port, on_end=ended.set) as cluster:
+                cluster.write_kubeconfig(kubeconfig)
+                described = Described(
+                    url=cluster.url,
+                    kubeconfig=str(kubeconfig),
+                    dcgm_targets=cluster.dcgm_targets,
+                    program_targets=cluster.program_targets,
+                    agent_targets=cluster.agent_targets,
+                    scenario=scenario.name,
+                    gpus=scenario.gpus,
+                    nodes=sum(pool.nodes for pool in scenario.pools),
+                )
+                print(described.as_json() if asked.json else described.as_text(), flush=True)  # noqa: T201
+                ended.wait()
+        except OSError as e:  # the port, or the kubeconfig's folder
+            raise ConfigError(str(e)) from e
+
+
+def _wait_for_stdin(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m trilens.simulate", description=__doc__)
+    shipped = ", ".join(shipped_scenarios())
+    parser.add_argument(
+        "--scenario", default="default", metavar="FILE", help=f"a scenario's file, or one of: {shipped}"
+    )
+    parser.add_argument("--gpus", type=_count, metavar="N", help="scale the scenario to so many GPUs")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed, the same world")
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help="how much faster than time it is (1)"
+    )
+    parser.add_argument(
+        "--age",
+        type=_duration,
+        default=3600.0,
+        metavar="DURATION",
+        help="how much of it is past already (1h)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="PORT", help="on 127.0.0.1; a free one unless given"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="where to write one; else it is gone at the end"
+    )
+    parser.add_argument("--json", action="store_true", help="say where it answers as one line of JSON")
+    parser.add_argument(
+        "--with-stdin", action="store_true", help="end when standard input does, for who starts it"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs")
+    return int(text)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return speed
+
+
+def _duration(text: str) -> float:
+    try:
+        return TypeAdapter(Seconds).validate_python(text)
+    except ValidationError as e:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: write 90s, 5m or 1h30m") from e
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""What goes wrong with a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from trilens.simulate.faults.scene import Scene
+    from trilens.simulate.jobs import SimJob
+    from trilens.simulate.scenario import Fault
+    from trilens.simulate.truth import FaultTruth
+
+
+def _trouble(scene: Scene, job: SimJob, told: FaultTruth, lasts_s: float, undo: Callable[[], None]) -> None:
+    """The run was changed: let it show, and undo it when it is over, if the run still is."""
+    run = job.run
+    assert run is not None
+    run.change(scene.work.t_s)
+    scene.work.refresh(job)
+    scene.on_attempt[job].append(told)
+
+    def mend() -> None:
+        if told.to_ms is None and job.run is run:
+            undo()
+            run.change(scene.work.t_s)
+            scene.work.refresh(job)
+            scene.on_attempt[job].remove(told)
+        scene.over(told)
+
+    scene.timeline.after(lasts_s, mend)
+
+
+def thermal(scene: Scene, fault: Fault, chance: Random) -> bool:
+    job = scene.training(fault, chance)
+    if job is None or job.run is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    trouble = job.run.trouble
+    if rank in trouble.slow:
+        return False
+    told = scene.tell(fault.kind, target=scene.gpu_of(job, rank), detail=f"{fault.factor:g} times slower")
+    trouble.slow[rank] = fault.factor
+    trouble.hot |= {rank}
+
+    def undo() -> None:
+        trouble.slow.pop(rank)
+        trouble.hot -= {rank}
+
+    _trouble(scene, job, told, fault.lasts, undo)
+    return True
+
+
+def straggler(scene: Scene, fault: Fault, chance: Random) -> bool:
+    job = scene.training(fault, chance, ranks=2)
+    if job is None or job.run is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    trouble = job.run.trouble
+    if rank in trouble.slow:
+        return False
+    told = scene.tell(fault.kind, target=scene.gpu_of(job, rank), detail=f"{fault.factor:g} times slower")
+    trouble.slow[rank] = fault.factor
+
+    def undo() -> None:
+        trouble.slow.pop(rank)
+
+    _trouble(scene, job, told, fault.lasts, undo)
+    return True
+
+
+def slow_data(scene: Scene, fault: Fault, chance: Random) -> bool:
+    job = scene.training(fault, chance)
+    if job is None or job.run is None:
+        return False
+    trouble = job.run.trouble
+    told = scene.tell(fault.kind, job=job, detail=f"{fault.factor:g} times slower")
+    trouble.data = fault.factor
+
+    def undo() -> None:
+        trouble.data = 1.0
+
+    _trouble(scene, job, told, fault.lasts, undo)
+    return True
+
+
+def checkpoint_failing(scene: Scene, fault: Fault, chance: Random) -> bool:
+    job = scene.training(fault, chance)
+    if job is None or job.run is None:
+        return False
+    trouble = job.run.trouble
+    told = scene.tell(fault.kind, job=job)
+    trouble.checkpoints_fail = True
+
+    def undo() -> None:
+        trouble.checkpoints_fail = False
+
+    _trouble(scene, job, told, fault.lasts, undo)
+    return True
+
+
+def nan(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """It stays: nothing but an earlier checkpoint would mend it."""
+    job = scene.training(fault, chance)
+    if job is None or job.run is None or job.run.trouble.nan_from_step is not None:
+        return False
+    step = int(job.run.step_at(scene.work.t_s)) + 1
+    job.run.trouble.nan_from_step = step
+    told = scene.tell(fault.kind, job=job, detail=f"from step {step}")
+    scene.on_attempt[job].append(told)
+    return True
+
+
+def hang(scene: Scene, fault: Fault, chance: Random) -> bool:
+    job = scene.training(fault, chance, ranks=2)
+    if job is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    hang_now(scene, job, rank, scene.tell(fault.kind, target=scene.gpu_of(job, rank)))
+    return True
+
+
+def hang_now(scene: Scene, job: SimJob, rank: int, told: FaultTruth) -> None:
+    """Until the watchdog of the collectives ends it."""
+    run = job.run
+    assert run is not None
+    run.trouble.hung_by = rank
+    run.change(scene.work.t_s)
+    scene.work.refresh(job)
+    scene.on_attempt[job].append(told)
+
+    def give_up() -> None:
+        if job.run is run and run.trouble.hung_by == rank:
+            # Those that waited give up, not the one that they waited for.
+            waited = next(pod for pod in job.working if rank not in pod.ranks or len(job.working) == 1)
+            scene.work.fail(waited, "Error", 134, told.kind)
+
+    scene.timeline.after(scene.scenario.collective_timeout, give_up)
+
+
+def oom_killed(scene: Scene, fault: Fault, chance: Random) -> bool:
+    jobs = [job for job in scene.running_jobs(fault) if job.working]
+    if not jobs:
+        return False
+    pod = chance.choice(chance.choice(jobs).working)
+    told = scene.tell(
+        fault.kind, job=pod.job, machine=pod.machine, rank=pod.plan.first_rank, detail=f"pod {pod.name}"
+    )
+    scene.work.fail(pod, "OOMKilled", 137, fault.kind.value)
+    scene.over(told)
+    return True
+
+
+def image_pull(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """Somebody submits a job whose image is not there."""
+    templates = [one for one in scene.scenario.jobs if not fault.job or one.name == fault.job]
+    if not templates:
+        return False
+    template = chance.choice(templates)
+    told = scene.tell(fault.kind, detail=template.name)
+    scene.work.unpullable.add(template.name)
+    for machine in scene.machines:
+        machine.images.discard(template.image)
+    told.job_uid = scene.work.submit(template).top["metadata"]["uid"]
+
+    def mend() -> None:
+        scene.work.unpullable.discard(template.name)
+        scene.over(told)
+
+    scene.timeline.after(fault.lasts, mend)
+    return True
+
+
+def preemption(scene: Scene, fault: Fault, chance: Random) -> bool:
+    jobs = [job for job in scene.running_jobs(fault) if job.queue]
+    if not jobs:
+        return False
+    job = chance.choice(jobs)
+    told = scene.tell(fault.kind, job=job)
+    scene.work.suspend(job)
+
+    def resume() -> None:
+        scene.work.resume(job)
+        scene.over(told)
+
+    scene.timeline.after(max(10.0, fault.lasts), resume)
+    return True

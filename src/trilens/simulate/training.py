@@ -1,0 +1,278 @@
+"""How a training job goes: steps and their phases on each rank, loss, checkpoints. All closed form.
+
+Between two changes (a rank becomes slow, the job hangs) a step takes the same time, so the step at any
+moment, and the moment of any step, are divisions; a change closes one stretch and opens the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trilens.simulate.bank import Load
+from trilens.simulate.truth import StepRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trilens.model.series import Floats
+    from trilens.simulate.scenario import Training
+
+PHASES: Final = ("data", "forward", "backward", "grad_sync", "optimizer")
+_NEVER: Final = math.inf
+
+
+class Phases(NamedTuple):
+    """Seconds of one step, by rank; all ranks take the same in all."""
+
+    data: Floats
+    forward: Floats
+    backward: Floats
+    grad_sync: Floats
+    optimizer: Floats
+
+    @property
+    def step_s(self) -> float:
+        return float(sum(part[0] for part in self))
+
+
+class Stretch(NamedTuple):
+    """A time in which every step takes the same."""
+
+    from_s: float
+    first_step: float  # fractional
+    phases: Phases
+    step_s: float  # infinite while it hangs
+    checkpoints_fail: bool
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What holds a job up now."""
+
+    slow: dict[int, float] = field(default_factory=dict)  # by rank: computes so many times longer
+    hot: frozenset[int] = frozenset()  # ranks on GPUs that are too hot
+    data: float = 1.0  # loading takes so many times longer
+    hung_by: int | None = None  # the rank that does not come to the collective
+    checkpoints_fail: bool = False
+    nan_from_step: int | None = None
+
+
+class TrainingRun:
+    """One attempt of one job."""
+
+    def __init__(
+        self, spec: Training, ranks: int, first_step: int, at_s: float, *, world_start_ms: int, seed: int
+    ) -> None:
+        """`at_s`, like all seconds here, counts from the beginning of the world."""
+        self._world_start_ms = world_start_ms
+        self.spec = spec
+        self.ranks = ranks
+        self.seed = seed
+        self.first_step = first_step
+        self.started_s = at_s
+        self.trouble = Trouble()
+        self._pace = np.random.default_rng([seed, 7]).normal(1, 0.006, ranks).clip(0.97, 1.03)
+        self.stretches: list[Stretch] = [self._stretch(at_s, float(first_step))]
+        self.ended_s: float | None = None
+        self._saved = first_step  # by what stretches before this one wrote
+        self._written = 0
+        self._failed_writes = 0
+        self._phase_s: dict[str, Floats] = {name: np.zeros(ranks) for name in PHASES}
+
+    # Changes
+
+    def change(self, at_s: float) -> None:
+        """`trouble` has become another."""
+        last = self.stretches[-1]
+        step = self.step_at(at_s)
+        new, saved = self._checkpoints(last, at_s)
+        if last.checkpoints_fail:
+            self._failed_writes += new
+        else:
+            self._written += new
+            self._saved = max(self._saved, saved)
+        steps = step - last.first_step
+        for name in PHASES:
+            self._phase_s[name] = self._phase_s[name] + steps * getattr(last.phases, name)
+        self.stretches.append(self._stretch(at_s, step))
+
+    def stop(self, at_s: float) -> None:
+        self.change(at_s)
+        self.ended_s = at_s
+
+    # What can be asked
+
+    def step_at(self, t_s: float) -> float:
+        stretch = self.stretches[-1]
+        if self.ended_s is not None:
+            return stretch.first_step
+        return self._step(stretch, t_s)
+
+    def time_of(self, step: float) -> float:
+        """When this step will be reached if nothing changes."""
+        stretch = self.stretches[-1]
+        if stretch.step_s == _NEVER:
+            return _NEVER
+        every = self.spec.checkpoint_every
+        saves = step // every - stretch.first_step // every
+        return stretch.from_s + (step - stretch.first_step) * stretch.step_s + saves * self.spec.checkpoint
+
+    def last_step_s(self, t_s: float) -> float:
+        """When the last whole step ended."""
+        step = math.floor(self.step_at(t_s))
+        if step <= self.first_step:
+            return self.started_s
+        for stretch in reversed(self.stretches):
+            if stretch.first_step <= step and stretch.step_s != _NEVER:
+                every = self.spec.checkpoint_every
+                # Written right after a step that is a multiple: not yet when that step ends.
+                saves = (step - 1) // every - math.floor(stretch.first_step) // every
+                took = (step - stretch.first_step) * stretch.step_s + max(0, saves) * self.spec.checkpoint
+                return min(t_s, stretch.from_s + took)
+        return self.started_s
+
+    def saved_step(self, t_s: float) -> int:
+        """Of the last good checkpoint: where the next attempt takes up."""
+        last = self.stretches[-1]
+        if last.checkpoints_fail or self.ended_s is not None:
+            return self._saved
+        return max(self._saved, self._checkpoints(last, t_s)[1])
+
+    def written(self, t_s: float) -> tuple[int, int]:
+        """Checkpoints that were written in this attempt, and that failed."""
+        last = self.stretches[-1]
+        new = 0 if self.ended_s is not None else self._checkpoints(last, t_s)[0]
+        if last.checkpoints_fail:
+            return self._written, self._failed_writes + new
+        return self._written + new, self._failed_writes
+
+    def phase_seconds(self, t_s: float) -> dict[str, Floats]:
+        """By phase and rank, over this attempt."""
+        last = self.stretches[-1]
+        steps = math.floor(self.step_at(t_s)) - last.first_step
+        steps = max(0.0, steps)
+        return {name: self._phase_s[name] + steps * getattr(last.phases, name) for name in PHASES}
+
+    def loss(self, step: int) -> float:
+        if self.trouble.nan_from_step is not None and step >= self.trouble.nan_from_step:
+            return math.nan
+        spec = self.spec
+        floor = spec.last_loss * 0.92
+        base: float = floor + (spec.first_loss - floor) * (1 + step / 30) ** -0.42
+        return base * (1 + 0.012 * _shake(self.seed, step))
+
+    def gradient_norm(self, step: int) -> float:
+        if math.isnan(self.loss(step)):
+            return math.nan
+        return (0.35 + 6 / (1 + step / 60)) * (1 + 0.15 * _shake(self.seed + 1, step))
+
+    def validation_loss(self, step: int) -> float | None:
+        """None before the first."""
+        checked = step // self.spec.validate_every * self.spec.validate_every
+        return self.loss(checked) * 1.04 if checked else None
+
+    def records(self, from_step: int, to_step: int) -> Iterator[StepRecord]:
+        """Steps of this attempt after `from_step`, up to `to_step`, of all ranks."""
+        every = self.spec.checkpoint_every
+        ends = [*(following.first_step for following in self.stretches[1:]), _NEVER]
+        for stretch, end in zip(self.stretches, ends, strict=True):
+            if stretch.step_s == _NEVER:
+                continue
+            first = max(from_step, math.floor(stretch.first_step)) + 1
+            last = to_step if end == _NEVER else min(to_step, math.floor(end))
+            for step in range(first, last + 1):
+                saves = max(0, (step - 1) // every - math.floor(stretch.first_step) // every)
+                at_s = (
+                    stretch.from_s
+                    + (step - stretch.first_step) * stretch.step_s
+                    + saves * self.spec.checkpoint
+                )
+                end_ms = self._world_start_ms + round(at_s * 1000)
+                loss = self.loss(step)
+                for rank in range(self.ranks):
+                    data, forward, backward, sync, optimizer = (float(part[rank]) for part in stretch.phases)
+                    yield StepRecord(step, rank, end_ms, data, forward, backward, sync, optimizer, loss)
+
+    def load_of(self, rank: int, memory_mib: float, at_s: float) -> Load:
+        """How this rank looks from its GPU."""
+        fb_mib = 0.86 * memory_mib
+        trouble = self.trouble
+        if trouble.hung_by is not None:
+            # Spinning in a collective that never ends; the one that is missing does nothing at all.
+            if rank == trouble.hung_by:
+                return Load(fb_mib=fb_mib, power=0.05)
+            return Load(util=1.0, sm=0.98, dram=0.002, power=0.095, fb_mib=fb_mib)
+        phases = self.stretches[-1].phases
+        step_s = self.stretches[-1].step_s
+        spec = self.spec
+        computes = float(phases.forward[rank] + phases.backward[rank] + phases.optimizer[rank]) / step_s
+        waits = float(phases.grad_sync[rank]) / step_s
+        useful = (spec.forward_s + spec.backward_s) / step_s
+        is_hot = rank in trouble.hot
+        gap = 0.0
+        if rank in trouble.slow and not is_hot:  # its program keeps it waiting: the GPU has holes
+            gap = computes * (1 - 1 / trouble.slow[rank])
+        every = spec.checkpoint_every * step_s + spec.checkpoint
+        step = self.step_at(at_s) % spec.checkpoint_every
+        return Load(
+            util=min(1.0, computes - gap + waits),
+            sm=0.92 * (computes - gap) + 0.6 * waits,
+            tensor=0.72 * useful,
+            dram=0.52 * useful + 0.05 * waits,
+            power=min(1.0, (0.62 if is_hot else 1.06) * (computes - gap) + 0.22 * waits),
+            fb_mib=fb_mib,
+            link=0.0 if self.ranks == 1 else min(1.0, 0.9 * spec.grad_sync_s / step_s * 4),
+            pcie=4e8 * useful + 1e8,
+            clock=1 / trouble.slow.get(rank, 1.0) if is_hot else 1.0,
+            hot_celsius=24.0 if is_hot else 0.0,
+            bits=0x60 if is_hot else 0.0,
+            pause_every_s=every,
+            pause_s=spec.checkpoint,
+            pause_from_s=at_s - step * step_s,
+        )
+
+    def _stretch(self, at_s: float, step: float) -> Stretch:
+        spec, trouble = self.spec, self.trouble
+        slow = self._pace.copy()
+        for rank, factor in trouble.slow.items():
+            slow[rank] *= factor
+        everywhere = np.ones(self.ranks)
+        data = spec.data_s * trouble.data * everywhere
+        forward, backward = spec.forward_s * slow, spec.backward_s * slow
+        arrives = data + forward + backward
+        last = float(arrives.max())
+        sync = spec.grad_sync_s + (last - arrives) if self.ranks > 1 else 0 * everywhere
+        phases = Phases(data, forward, backward, sync, spec.optimizer_s * everywhere)
+        step_s = _NEVER if trouble.hung_by is not None else phases.step_s
+        return Stretch(at_s, step, phases, step_s, trouble.checkpoints_fail)
+
+    def _step(self, stretch: Stretch, t_s: float) -> float:
+        if stretch.step_s == _NEVER:
+            return stretch.first_step
+        every = self.spec.checkpoint_every
+        cycle = every * stretch.step_s + self.spec.checkpoint
+        base, into_step = divmod(stretch.first_step, every)
+        turns, into = divmod(max(0.0, t_s - stretch.from_s) + into_step * stretch.step_s, cycle)
+        return (base + turns) * every + min(float(every), into / stretch.step_s)
+
+    def _checkpoints(self, stretch: Stretch, t_s: float) -> tuple[int, int]:
+        """How many were finished in this stretch until then, and the step of the last."""
+        if stretch.step_s == _NEVER:
+            return 0, 0
+        every = self.spec.checkpoint_every
+        cycle = every * stretch.step_s + self.spec.checkpoint
+        base, into_step = divmod(stretch.first_step, every)
+        turns = int((max(0.0, t_s - stretch.from_s) + into_step * stretch.step_s) // cycle)
+        return turns, int((base + turns) * every) if turns else 0
+
+
+def _shake(seed: int, step: int) -> float:
+    """Repeatable, -1 to 1."""
+    x = (seed * 0x9E3779B97F4A7C15 + step * 0xD1B54A32D192ED03) & 0xFFFF_FFFF_FFFF_FFFF
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFF_FFFF_FFFF_FFFF
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFF_FFFF_FFFF_FFFF
+    return (x >> 11) * (2.0 / (1 << 53)) - 1
