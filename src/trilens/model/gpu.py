@@ -37,6 +37,25 @@ class Claim(NamedTuple):
     container: str = ""  # "" where the source does not know
     rank: int | None = None
     local_rank: int | None = None
+    pod_uid: str = ""  # "" where the source does not know
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU, or an instance of one, that reports. What nobody told is empty."""
+
+    key: GpuKey
+    cluster: str  # "" where its node is in no cluster that is watched
+    node: str
+    index: str = ""  # its number on the node
+    model: str = ""
+    profile: str = ""  # of a MIG instance: 1g.10gb
+
+
+class GpuInterval(NamedTuple):
+    gpu: Gpu
+    from_ms: int
+    to_ms: int | None  # when it last reported; None while it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +65,7 @@ class GpuBinding:
     gpu: GpuKey
     pod: PodKey
     container: str
-    share: Fraction  # of the whole device; those of one device never add up to more than 1
+    share: Fraction | None  # of the whole device, None where nobody knows; never more than 1 together
     sources: tuple[ClaimSource, ...]
     rank: int | None = None
     local_rank: int | None = None

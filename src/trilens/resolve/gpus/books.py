@@ -1,0 +1,177 @@
+"""GPUs and who holds them as intervals, kept through short silences and over a restart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from trilens.model.gpu import BindingInterval, GpuInterval
+from trilens.model.workload import Doubt
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from trilens.model.gpu import Gpu, GpuBinding, GpuKey
+    from trilens.model.workload import PodKey
+
+QUIET_MS: Final = (
+    5 * 60_000
+)  # an exporter that restarts, or misses a scrape or two, does not end a GPU's time
+REMEMBERED_MS: Final = 30 * 86_400_000  # for so long a GPU that is gone can be named as the one that is lost
+
+_SILENT: Final = Doubt(
+    "gpu-silent", "this GPU reports nothing now: the holder is the one that was last told, and is still there"
+)
+
+_Seat = tuple["GpuKey", "PodKey", str]
+
+
+class GpuSink(Protocol):
+    """Keeps what happened: told again with the same beginning, an interval replaces what was told before."""
+
+    def gpu(self, interval: GpuInterval) -> None: ...
+
+    def binding(self, interval: BindingInterval) -> None: ...
+
+
+class SilentGpu(NamedTuple):
+    gpu: Gpu
+    seen_ms: int  # when it last reported
+
+
+class GpuBook:
+    """Which GPUs there are, and which there were."""
+
+    def __init__(self, sink: GpuSink) -> None:
+        self._sink = sink
+        self._open: dict[GpuKey, GpuInterval] = {}
+        self._seen_ms: dict[GpuKey, int] = {}
+        self._gone: dict[GpuKey, SilentGpu] = {}
+        self._reporting: Mapping[GpuKey, Gpu] = {}
+
+    def restore(self, intervals: Iterable[GpuInterval], at_ms: int) -> None:
+        """The latest of each GPU. When an open one last reported is not known: it has its time to report."""
+        for interval in intervals:
+            key = interval.gpu.key
+            if interval.to_ms is None:
+                self._open[key], self._seen_ms[key] = interval, at_ms
+            else:
+                self._gone[key] = SilentGpu(interval.gpu, interval.to_ms)
+
+    def update(self, reporting: Mapping[GpuKey, Gpu], at_ms: int) -> None:
+        if reporting is not self._reporting:
+            for key, gpu in reporting.items():
+                self._gone.pop(key, None)
+                self._report(gpu, at_ms)
+        self._reporting = reporting
+        self._seen_ms.update(dict.fromkeys(reporting, at_ms))
+        for key in [key for key in self._open if at_ms - self._seen_ms[key] > QUIET_MS]:
+            known, seen_ms = self._open.pop(key), self._seen_ms.pop(key)
+            self._sink.gpu(known._replace(to_ms=max(seen_ms, known.from_ms)))
+            self._gone[key] = SilentGpu(known.gpu, seen_ms)
+        for key in [key for key, gone in self._gone.items() if at_ms - gone.seen_ms > REMEMBERED_MS]:
+            del self._gone[key]
+
+    def silent(self) -> Iterator[SilentGpu]:
+        """Those that reported and do not now, the latest first."""
+        quiet = [
+            SilentGpu(interval.gpu, self._seen_ms[key])
+            for key, interval in self._open.items()
+            if key not in self._reporting
+        ]
+        yield from sorted([*quiet, *self._gone.values()], key=lambda silent: -silent.seen_ms)
+
+    def _report(self, gpu: Gpu, at_ms: int) -> None:
+        known = self._open.get(gpu.key)
+        if known is None:
+            self._tell(GpuInterval(gpu, at_ms, None))
+            return
+        if not gpu.cluster:  # before its cluster was read through, a node is only a host's name
+            gpu = replace(gpu, cluster=known.gpu.cluster, node=known.gpu.node)
+        if known.gpu == gpu:
+            return
+        if (known.gpu.cluster, known.gpu.node) == (gpu.cluster, gpu.node):
+            self._tell(known._replace(gpu=gpu))
+        elif not known.gpu.cluster:  # it was there all the time, and now it is known where that is
+            self._sink.gpu(known._replace(to_ms=known.from_ms))
+            self._tell(known._replace(gpu=gpu))
+        else:
+            self._sink.gpu(known._replace(to_ms=max(self._seen_ms[gpu.key], known.from_ms)))
+            self._tell(GpuInterval(gpu, max(at_ms, known.from_ms), None))
+
+    def _tell(self, interval: GpuInterval) -> None:
+        self._open[interval.gpu.key] = interval
+        self._sink.gpu(interval)
+
+
+class BindingBook:
+    """Who holds which GPU, since when."""
+
+    def __init__(self, sink: GpuSink) -> None:
+        self._sink = sink
+        self._open: dict[_Seat, BindingInterval] = {}
+
+    def restore(self, intervals: Iterable[BindingInterval]) -> None:
+        for interval in intervals:
+            if interval.to_ms is None:
+                self._open[_seat(interval.binding)] = interval
+
+    @property
+    def open(self) -> Collection[BindingInterval]:
+        return self._open.values()
+
+    def update(
+        self,
+        bindings: Iterable[GpuBinding],
+        reporting: Collection[GpuKey],
+        there: Collection[PodKey],
+        settled: Collection[str],
+        at_ms: int,
+    ) -> None:
+        """`there` are the pods that have not ended, `settled` the clusters of which that is known.
+
+        Nobody tells who holds a GPU that reports nothing, so its holder stays for as long as it is there
+        itself, unless another one came.
+        """
+        now = {_seat(binding): binding for binding in bindings}
+        taken = {binding.gpu for binding in now.values()}
+        for seat, binding in now.items():
+            self._hold(seat, binding, at_ms)
+        for seat in [seat for seat in self._open if seat not in now]:
+            key, pod, _ = seat
+            if pod.cluster not in settled:
+                continue
+            known = self._open[seat]
+            if pod in there and key not in reporting and key not in taken:
+                if _SILENT not in known.binding.doubts:
+                    doubted = replace(known.binding, doubts=(*known.binding.doubts, _SILENT))
+                    self._tell(seat, known._replace(binding=doubted))
+                continue
+            del self._open[seat]
+            self._sink.binding(known._replace(to_ms=max(at_ms, known.from_ms)))
+
+    def _hold(self, seat: _Seat, binding: GpuBinding, at_ms: int) -> None:
+        known = self._open.get(seat)
+        if known is None:
+            self._tell(seat, BindingInterval(binding, at_ms, None))
+        elif known.binding is binding or known.binding == binding:
+            return
+        elif _is_the_same(known.binding, binding):
+            self._tell(seat, known._replace(binding=binding))
+        else:
+            begin_ms = max(at_ms, known.from_ms)
+            self._sink.binding(known._replace(to_ms=begin_ms))
+            self._tell(seat, BindingInterval(binding, begin_ms, None))
+
+    def _tell(self, seat: _Seat, interval: BindingInterval) -> None:
+        self._open[seat] = interval
+        self._sink.binding(interval)
+
+
+def _seat(binding: GpuBinding) -> _Seat:
+    return binding.gpu, binding.pod, binding.container
+
+
+def _is_the_same(known: GpuBinding, new: GpuBinding) -> bool:
+    """But for what is known of it: sources and doubts come and go, and a rank may be learnt later."""
+    return known.share == new.share and known.rank in (None, new.rank)

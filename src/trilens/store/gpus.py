@@ -1,0 +1,115 @@
+"""Which GPUs there were, and who held them: kept, and read back for any moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from trilens.model.gpu import BindingInterval, GpuInterval
+from trilens.store import sql
+from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, binding_row, gpu_of, gpu_row
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from trilens.model.query import QueryGuard
+    from trilens.model.workload import PodKey
+    from trilens.store.engine import Engine
+    from trilens.store.record_writer import RecordWriter
+    from trilens.store.workload_rows import Table
+
+_LISTED: Final = 1_000  # texts in one statement
+
+_LATEST_LAST: Final = "from_ms, to_ms IS NULL, to_ms"  # of two that begin together one ended at once
+
+_Interval = TypeVar("_Interval", GpuInterval, BindingInterval)
+
+
+class GpuRecords:
+    """Thread-safe. What is told can be read a moment later, and survives the process once it was written."""
+
+    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+
+    def gpu(self, interval: GpuInterval) -> None:
+        self._writer.put(GPUS, gpu_row(interval))
+
+    def binding(self, interval: BindingInterval) -> None:
+        self._writer.put(GPU_BINDINGS, binding_row(interval))
+
+    def gpus_at(
+        self,
+        at_ms: int,
+        *,
+        cluster: str | None = None,
+        node: str | None = None,
+        guard: QueryGuard | None = None,
+    ) -> list[GpuInterval]:
+        """Those that reported then. An end that was still to come is not known."""
+        terms = [*_lasting(at_ms), *_equal(cluster=cluster, node=node)]
+        rows = self._rows(GPUS, terms, "cluster, node, uuid, instance", guard)
+        return [_as_of(gpu_of(row), at_ms) for row in rows]
+
+    def bindings_at(
+        self, at_ms: int, *, cluster: str | None = None, guard: QueryGuard | None = None
+    ) -> list[BindingInterval]:
+        terms = [*_lasting(at_ms), *_equal(cluster=cluster)]
+        rows = self._rows(GPU_BINDINGS, terms, "uuid, instance, from_ms, pod, container", guard)
+        return [_as_of(binding_of(row), at_ms) for row in rows]
+
+    def bindings_of(
+        self, pods: Collection[PodKey], until_ms: int, guard: QueryGuard | None = None
+    ) -> list[BindingInterval]:
+        """All that these pods held until then, in the order of its beginning."""
+        wanted = {pod.uid for pod in pods}
+        terms = [f"from_ms <= {until_ms}", *_among("pod_uid", wanted)]
+        terms += _among("namespace", {pod.namespace for pod in pods})
+        rows = (
+            self._rows(GPU_BINDINGS, terms, "from_ms, pod, container, uuid, instance", guard) if pods else []
+        )
+        return [_as_of(binding_of(row), until_ms) for row in rows if row["pod_uid"] in wanted]
+
+    def gpus_named(
+        self, uuids: Collection[str], until_ms: int, guard: QueryGuard | None = None
+    ) -> list[GpuInterval]:
+        """What was known of these GPUs until then, the latest last."""
+        terms = [f"from_ms <= {until_ms}", *_among("uuid", uuids)]
+        rows = self._rows(GPUS, terms, _LATEST_LAST, guard) if uuids else []
+        return [_as_of(gpu_of(row), until_ms) for row in rows if row["uuid"] in uuids]
+
+    def unfinished(self) -> list[BindingInterval]:
+        """The bindings that last."""
+        return [binding_of(row) for row in self._rows(GPU_BINDINGS, ["to_ms IS NULL"], "from_ms", None)]
+
+    def last_of_each(self, since_ms: int) -> list[GpuInterval]:
+        """The latest interval of each GPU that reported after `since_ms`, or does."""
+        rows = self._rows(GPUS, [f"(to_ms IS NULL OR to_ms > {since_ms})"], _LATEST_LAST, None)
+        return list({interval.gpu.key: interval for interval in map(gpu_of, rows)}.values())
+
+    def _rows(
+        self, table: Table, terms: list[str], order: str, guard: QueryGuard | None
+    ) -> list[dict[str, Any]]:
+        columns = ", ".join(table.columns)
+        statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {' AND '.join(terms)} ORDER BY {order}"
+        rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
+        return rows
+
+
+def _lasting(at_ms: int) -> list[str]:
+    return [f"from_ms <= {at_ms}", f"(to_ms IS NULL OR to_ms > {at_ms})"]
+
+
+def _as_of(interval: _Interval, at_ms: int) -> _Interval:
+    """As it looked then."""
+    if interval.to_ms is not None and interval.to_ms > at_ms:
+        return interval._replace(to_ms=None)
+    return interval
+
+
+def _among(column: str, values: Collection[str]) -> list[str]:
+    """Left out where it would make a statement longer than the engine reads: who asks looks again."""
+    return [f"{column} IN {sql.text_list(sorted(values))}"] if len(values) <= _LISTED else []
+
+
+def _equal(**wanted: str | None) -> list[str]:
+    return [f"{column} = {sql.text(value)}" for column, value in wanted.items() if value is not None]

@@ -1,0 +1,188 @@
+"""GPUs and holders as intervals: kept through silences, taken up after a restart, never two at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from gpu_story import member, pod_key
+
+from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
+from trilens.model.workload import Doubt, GpuUuid
+from trilens.resolve.gpus.books import QUIET_MS, REMEMBERED_MS, BindingBook, GpuBook
+from trilens.resolve.info import gpu_info
+
+KEY = GpuKey(GpuUuid("GPU-1"))
+GPU = Gpu(KEY, "lab", "node-a", "0", "H100")
+POD = pod_key("train-0")
+BINDING = GpuBinding(KEY, POD, "main", Fraction(1), (ClaimSource.DCGM,))
+
+
+class Kept:
+    """A sink in memory, with the rule that the same beginning replaces."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[tuple[object, ...], GpuInterval] = {}
+        self.bindings: dict[tuple[object, ...], BindingInterval] = {}
+
+    def gpu(self, interval: GpuInterval) -> None:
+        gpu = interval.gpu
+        self.gpus[gpu.cluster, gpu.node, gpu.key, interval.from_ms] = interval
+
+    def binding(self, interval: BindingInterval) -> None:
+        binding = interval.binding
+        self.bindings[binding.gpu, binding.pod, binding.container, interval.from_ms] = interval
+
+    def times(self) -> list[tuple[int, int | None]]:
+        return [(one.from_ms, one.to_ms) for one in self.gpus.values()]
+
+    def holding(self) -> list[tuple[str, int, int | None]]:
+        return [(one.binding.pod.uid, one.from_ms, one.to_ms) for one in self.bindings.values()]
+
+
+def update(book: BindingBook, at_ms: int, *bindings: GpuBinding, **given: object) -> None:
+    known = {"reporting": {KEY}, "there": {POD}, "settled": {"lab"}, **given}
+    book.update(bindings, known["reporting"], known["there"], known["settled"], at_ms)  # type: ignore[arg-type]
+
+
+def test_a_gpu_that_misses_a_scrape_has_not_gone() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    book.update({KEY: GPU}, 1_000)
+    book.update({}, 16_000)
+    assert [gone.seen_ms for gone in book.silent()] == [1_000]
+    book.update({KEY: GPU}, 31_000)
+    assert list(book.silent()) == []
+    assert kept.times() == [(1_000, None)]
+
+
+def test_a_gpu_that_stays_silent_ended_when_it_last_reported() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    book.update({KEY: GPU}, 1_000)
+    book.update({}, 1_001 + QUIET_MS)
+    assert kept.times() == [(1_000, 1_000)]
+    assert [gone.gpu for gone in book.silent()] == [GPU]
+    book.update({}, 1_001 + REMEMBERED_MS)
+    assert list(book.silent()) == []
+    book.update({KEY: GPU}, REMEMBERED_MS + 9_000)
+    assert kept.times()[1:] == [(REMEMBERED_MS + 9_000, None)]
+
+
+def test_a_gpu_goes_on_after_a_restart() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    gone = replace(GPU, key=GpuKey(GpuUuid("GPU-2")))
+    book.restore([GpuInterval(GPU, 1_000, None), GpuInterval(gone, 500, 900)], 100_000)
+    book.update({}, 101_000)  # no scrape has come in yet
+    assert [(one.gpu.key.uuid, one.seen_ms) for one in book.silent()] == [("GPU-1", 100_000), ("GPU-2", 900)]
+    book.update({KEY: GPU}, 115_000)
+    assert kept.times() == []
+
+
+def test_a_gpu_that_moves_has_two_times_and_one_whose_cluster_is_learnt_has_one() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    book.update({KEY: replace(GPU, cluster="", node="host")}, 1_000)
+    book.update({KEY: GPU}, 2_000)
+    assert kept.times() == [(1_000, 1_000), (1_000, None)]
+    book.update(
+        {KEY: replace(GPU, cluster="", node="host")}, 3_000
+    )  # Trilens restarted, the cluster is unread
+    assert len(kept.gpus) == 2
+    book.update({KEY: replace(GPU, node="node-b")}, 4_000)
+    assert kept.times()[1:] == [(1_000, 3_000), (4_000, None)]
+
+
+def test_a_binding_ends_when_nobody_claims_it_any_more() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    update(book, 1_000, BINDING)
+    update(book, 16_000, BINDING)
+    update(book, 31_000)
+    assert kept.holding() == [(POD.uid, 1_000, 31_000)]
+
+
+def test_the_holder_of_a_silent_gpu_stays_while_it_is_there() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    update(book, 1_000, BINDING)
+    update(book, 16_000, reporting=set())
+    (held,) = book.open
+    assert (held.from_ms, [doubt.code for doubt in held.binding.doubts]) == (1_000, ["gpu-silent"])
+    update(book, 31_000, reporting=set())
+    assert [*book.open] == [held]
+    update(book, 46_000, BINDING)  # it reports again
+    assert [one.binding.doubts for one in book.open] == [()]
+    update(book, 61_000, reporting=set(), there=set())  # its pod has ended
+    assert kept.holding() == [(POD.uid, 1_000, 61_000)]
+
+
+def test_another_holder_ends_the_one_before() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    other = replace(BINDING, pod=pod_key("next-0"))
+    update(book, 1_000, BINDING)
+    update(book, 16_000, other, reporting=set(), there={POD, other.pod})
+    assert kept.holding() == [(POD.uid, 1_000, 16_000), (other.pod.uid, 16_000, None)]
+
+
+def test_what_is_learnt_changes_a_binding_and_a_new_share_begins_another() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    update(book, 1_000, BINDING)
+    update(book, 16_000, replace(BINDING, rank=3, doubts=(Doubt("x", "y"),)))
+    assert kept.holding() == [(POD.uid, 1_000, None)]
+    update(book, 31_000, replace(BINDING, rank=3, share=Fraction(1, 2)))
+    update(book, 46_000, replace(BINDING, rank=4, share=Fraction(1, 2)))
+    assert kept.holding() == [
+        (POD.uid, 1_000, 31_000),
+        (POD.uid, 31_000, 46_000),
+        (POD.uid, 46_000, None),
+    ]
+
+
+def test_bindings_go_on_after_a_restart_until_their_cluster_was_read() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    book.restore([BindingInterval(BINDING, 1_000, None)])
+    update(book, 16_000, settled=set())
+    assert kept.holding() == []
+    update(book, 31_000)
+    assert kept.holding() == [(POD.uid, 1_000, 31_000)]
+
+
+def test_the_info_metric_is_unique_through_a_change_of_attempt() -> None:
+    """The same pod name with a new uid, with the old one gone, about to go, or holding a silent GPU."""
+    again = pod_key("train-0", uid="uid-again")
+    successor = replace(BINDING, pod=again, rank=1)
+    members = {POD: member(POD, from_ms=1), again: member(again, from_ms=2, attempt=1)}
+    for there in ({again}, {POD, again}):
+        for reporting in ({KEY}, set[GpuKey]()):
+            book = BindingBook(Kept())
+            update(book, 1_000, BINDING)
+            update(book, 16_000, successor, there=there, reporting=reporting)
+            series = list(gpu_info(members, [one.binding for one in book.open]))
+            assert [(one["attempt"], one["rank"]) for one in series] == [("1", "1")]
+    both = list(gpu_info(members, [successor, BINDING]))
+    assert [one["attempt"] for one in both] == ["1"]
+
+
+def test_labels_of_a_gpu_of_a_pod() -> None:
+    instance = replace(BINDING, gpu=GpuKey(GpuUuid("GPU-1"), "3"), rank=17, local_rank=1)
+    stranger = replace(BINDING, pod=pod_key("stranger-0"))
+    series = list(gpu_info({POD: member(POD)}, [instance, stranger]))
+    assert series == [
+        {
+            "cluster": "lab",
+            "namespace": "ml",
+            "pod": "train-0",
+            "container": "main",
+            "UUID": "GPU-1",
+            "GPU_I_ID": "3",
+            "workload": "train",
+            "attempt": "0",
+            "rank": "17",
+            "local_rank": "1",
+        }
+    ]

@@ -1,0 +1,275 @@
+"""The server's look at GPUs: from samples and clusters to records, metrics and what is shown now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trilens.model.errors import SourceError
+from trilens.model.gpu import Claim, ClaimSource, GpuKey
+from trilens.model.life import MembershipInterval
+from trilens.model.query import QueryGuard
+from trilens.model.series import STALE_NAN, Matcher, SelectRequest
+from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
+from trilens.promql.memory import MemorySource
+from trilens.resolve.accelerators import GpuCapacity
+from trilens.resolve.gpus.cluster_view import ClusterView, NodeView
+from trilens.serve.gpu_bindings import LOST, REPORTING, GpuBindings
+from trilens.serve.gpu_reports import AskedReports, StoredReports
+from trilens.serve.own_queries import Shown
+from trilens.store.options import StoreOptions
+from trilens.store.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+NOW_MS = 1_768_392_000_000
+KEY = GpuKey(GpuUuid("GPU-1"))
+
+
+def member(pod: str, uid: str, attempt: int = 0, cluster: str = "lab") -> MembershipInterval:
+    workload = WorkloadKey(cluster, "ml", "kubeflow.org", "PyTorchJob", "train", "w")
+    return MembershipInterval(
+        Membership(PodKey(cluster, "ml", pod, uid), workload, attempt), "node-a", NOW_MS - 1_000 + attempt
+    )
+
+
+class OneCluster:
+    """Stands for the watching of a cluster with one node, which a real API server is needed for."""
+
+    def __init__(self, *members: MembershipInterval, capacity: int = 2) -> None:
+        self.members = members
+        self.capacity = capacity
+        self.is_settled = True
+
+    def settled(self) -> frozenset[str]:
+        return frozenset(("lab",) if self.is_settled else ())
+
+    def gpu_views(self) -> list[ClusterView]:
+        node = NodeView("node-a", frozenset(), GpuCapacity(self.capacity, counts_instances=False))
+        members = {one.membership.pod: one for one in self.members}
+        return [ClusterView("lab", members, nodes=(node,), is_settled=self.is_settled)]
+
+
+def reading(metric: str, uuid: str = "GPU-1", pod: str = "", **labels: str) -> dict[str, str]:
+    holder = {"namespace": "ml", "pod": pod, "container": "main"} if pod else {}
+    return {"__name__": metric, "UUID": uuid, "gpu": "0", "Hostname": "node-a", **holder, **labels}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(StoreOptions(data_dir=tmp_path / "data"), upkeep=False)
+    yield opened
+    opened.close()
+
+
+def driver(store: Store, source: MemorySource, clusters: OneCluster | None, **more: Any) -> GpuBindings:
+    return GpuBindings(store.gpus, StoredReports(source), clusters, samples=store, **more)
+
+
+def info(store: Store, at_ms: int, metric: str = "trilens_workload_gpu_info") -> list[dict[str, str]]:
+    """The series that a query at that moment finds."""
+    request = SelectRequest((Matcher("__name__", "=", metric),), at_ms - 300_000, at_ms)
+    found = store.select(request, QueryGuard())
+    ends = found.samples.offsets
+    alive = [
+        row
+        for row in range(len(found.labels))
+        if ends[row + 1] > ends[row]
+        and found.samples.v[ends[row + 1] - 1] == found.samples.v[ends[row + 1] - 1]
+    ]
+    return [found.labels.labels(row) for row in alive]
+
+
+def test_what_the_samples_say_now() -> None:
+    source = MemorySource()
+    at = [(NOW_MS, 55.0)]
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0"), at)
+    source.add(reading("DCGM_FI_DEV_POWER_USAGE", pod="train-0"), [(NOW_MS, 2147483632.0)])  # not known
+    source.add(reading("DCGM_FI_DEV_FB_USED", pod="train-0"), [(NOW_MS, 1024.0)])
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="before-0"), [(NOW_MS - 9_000, 1.0), (NOW_MS, STALE_NAN)])
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", "GPU-old"), [(NOW_MS - 400_000, 1.0)])
+    source.add({"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0"}, at)
+    reports = StoredReports(source)
+    told = reports.read(NOW_MS)
+    (report,) = told.reports
+    assert report.holder is not None
+    assert (report.key, report.holder.pod) == (KEY, "train-0")
+    assert told.utilization == {"GPU-1": 0.55}
+    assert told.memory_used_bytes == {KEY: 1 << 30}
+    assert told.power_watts == {}
+    assert (
+        reports.read(NOW_MS + 15_000).reports[0] is report
+    )  # labels that were read before are not read again
+
+
+def test_a_gpu_is_bound_kept_and_measured(store: Store) -> None:
+    source, clusters = MemorySource(), OneCluster(member("train-0", "uid-0"))
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0"), [(NOW_MS, 1.0)])
+    bindings = driver(store, source, clusters)
+    bindings.look(NOW_MS)
+    (series,) = info(store, NOW_MS)
+    assert (series["workload"], series["UUID"], series["pod"], series["attempt"]) == (
+        "train",
+        "GPU-1",
+        "train-0",
+        "0",
+    )
+    exposed = {metric.name: metric.samples[0].value for metric in bindings.metrics()}
+    assert exposed == {
+        "trilens_workload_gpu_info": 1,
+        "trilens_gpu_capacity": 2,
+        "trilens_gpu_reporting": 1,
+        "trilens_gpu_lost": 1,
+    }
+    (node,) = bindings.now.nodes
+    assert (node.lost, node.named) == (1, ())
+
+
+def test_a_gpu_that_falls_silent_is_named_and_keeps_its_holder(store: Store) -> None:
+    source, clusters = MemorySource(), OneCluster(member("train-0", "uid-0"))
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0"), [(NOW_MS, 1.0), (NOW_MS + 9_000, STALE_NAN)])
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", "GPU-2"), [(NOW_MS, 1.0), (NOW_MS + 15_000, 1.0)])
+    bindings = driver(store, source, clusters)
+    bindings.look(NOW_MS)
+    assert [node.lost for node in bindings.now.nodes] == [0]
+    bindings.look(NOW_MS + 15_000)
+    (node,) = bindings.now.nodes
+    assert [(gone.gpu.key, gone.seen_ms) for gone in node.named] == [(KEY, NOW_MS)]
+    assert len(info(store, NOW_MS + 15_000)) == 1
+    clusters.members = ()
+    bindings.look(NOW_MS + 30_000)
+    assert info(store, NOW_MS + 30_000) == []
+
+
+def test_one_series_at_every_instant_through_a_change_of_attempt(store: Store) -> None:
+    source, clusters = MemorySource(), OneCluster(member("train-0", "uid-0"))
+    labels = reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0")
+    source.add(labels, [(NOW_MS + 15_000 * n, 1.0) for n in range(5)])
+    bindings = driver(store, source, clusters)
+    seen = []
+    for step, members in enumerate(
+        (
+            [member("train-0", "uid-0")],
+            [member("train-0", "uid-0"), member("train-0", "uid-1", attempt=1)],
+            [member("train-0", "uid-1", attempt=1)],
+            [],
+        )
+    ):
+        clusters.members = tuple(members)
+        bindings.look(NOW_MS + 15_000 * step)
+        seen.append([one["attempt"] for one in info(store, NOW_MS + 15_000 * step)])
+    assert seen == [["0"], ["1"], ["1"], []]
+
+
+def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+    options = StoreOptions(data_dir=tmp_path / "data")
+    source, clusters = MemorySource(), OneCluster(member("train-0", "uid-0"))
+    labels = reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0")
+    source.add(labels, [(NOW_MS, 1.0), (NOW_MS + 60_000, 1.0)])
+    first = Store.open(options, upkeep=False)
+    driver(first, source, clusters).look(NOW_MS)
+    first.close()
+
+    again = Store.open(options, upkeep=False)
+    try:
+        bindings = driver(again, source, clusters)
+        bindings.take_up(NOW_MS + 59_000)
+        clusters.is_settled = False
+        source.add(labels, [(NOW_MS + 30_000, STALE_NAN)])
+        bindings.look(NOW_MS + 59_000)  # no scrape has come in, and the cluster was not read through
+        assert len(info(again, NOW_MS + 59_000)) == 1
+        clusters.is_settled, clusters.members = True, ()
+        bindings.look(NOW_MS + 61_000)
+        assert info(again, NOW_MS + 61_000) == []
+    finally:
+        again.close()
+    last = Store.open(options, upkeep=False)
+    assert [
+        (one.from_ms, one.to_ms)
+        for one in last.gpus.bindings_of([PodKey("lab", "ml", "train-0", "uid-0")], NOW_MS * 2)
+    ] == [(NOW_MS, NOW_MS + 61_000)]
+    assert [one.from_ms for one in last.gpus.gpus_at(NOW_MS + 61_000)] == [NOW_MS]
+    last.close()
+
+
+def test_a_pod_of_a_cluster_that_is_not_watched_is_a_doubt_unless_none_is(store: Store) -> None:
+    source = MemorySource()
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0", cluster="prod"), [(NOW_MS, 1.0)])
+    watching = driver(store, source, OneCluster(member("train-0", "uid-0")))
+    watching.look(NOW_MS)
+    assert [doubt.code for doubt in watching.now.doubts[KEY]] == ["gpu-holder-unknown"]
+    alone = driver(store, source, None)
+    alone.look(NOW_MS)
+    assert (list(alone.now.gpus), alone.now.doubts) == ([KEY], {})
+
+
+class Machine:
+    """A machine without Kubernetes, as its agent tells of it."""
+
+    cluster = "machines"
+
+    def __init__(self) -> None:
+        self.held = [member("rank-0", "node-a:1:2", cluster="machines")]
+        self.told: list[Claim] = [
+            Claim(KEY, ClaimSource.PROCESS, "machines", "ml", "rank-0", rank=0, local_rank=0)
+        ]
+
+    def claims(self) -> Iterable[Claim]:
+        return self.told
+
+    def members(self) -> Mapping[PodKey, MembershipInterval]:
+        return {one.membership.pod: one for one in self.held}
+
+
+def test_a_machine_without_kubernetes(store: Store) -> None:
+    source, machine = MemorySource(), Machine()
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL"), [(NOW_MS, 1.0), (NOW_MS + 30_000, 1.0)])
+    bindings = driver(store, source, None, others=(machine,))
+    bindings.look(NOW_MS)
+    assert [(one["cluster"], one["rank"]) for one in info(store, NOW_MS)] == [("machines", "0")]
+    machine.told = []
+    bindings.look(NOW_MS + 15_000)  # it has not been asked yet: its members are from before a restart
+    assert len(info(store, NOW_MS + 15_000)) == 1
+    machine.held = []
+    bindings.look(NOW_MS + 30_000)
+    assert info(store, NOW_MS + 30_000) == []
+    assert info(store, NOW_MS + 30_000, LOST) == info(store, NOW_MS + 30_000, REPORTING) == []
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.shown: list[Shown] = []
+        self.error: SourceError | None = None
+
+    async def vector(self, query: str) -> Sequence[Shown]:
+        assert "DCGM_FI_DEV_GPU_UTIL" in query
+        if self.error is not None:
+            raise self.error
+        return self.shown
+
+
+def test_reports_of_another_server(store: Store) -> None:
+    loop, answers = asyncio.new_event_loop(), Answers()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        answers.shown = [Shown(reading("DCGM_FI_DEV_POWER_USAGE", pod="train-0"), 350.0)]
+        reports = AskedReports(answers)
+        reports.ask_in(loop)
+        bindings = GpuBindings(store.gpus, reports, OneCluster(member("train-0", "uid-0")))
+        bindings.look(NOW_MS)
+        assert bindings.now.told.power_watts == {"GPU-1": 350.0}
+        assert next(metric.name for metric in bindings.metrics()) == "trilens_workload_gpu_info"
+        answers.error = SourceError("it is away")
+        bindings.try_to_look()
+        assert bindings.now.trouble == "it is away"
+        assert bindings.now.told.power_watts == {"GPU-1": 350.0}  # what was last known stays
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

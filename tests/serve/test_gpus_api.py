@@ -1,0 +1,157 @@
+"""/api/gpus over HTTP, from records in a real engine; and the GPU layer of one workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from memory_api import Api, running
+from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
+from trilens.model.workload import Doubt, GpuUuid, PodKey
+from trilens.resolve.gpus.books import SilentGpu
+from trilens.resolve.gpus.missing import NodeGpus
+from trilens.serve.gpu_bindings import GpusNow
+from trilens.serve.gpu_reports import Told
+from trilens.serve.gpu_view import gpus_at
+from trilens.store.engine import Engine
+from trilens.store.gpus import GpuRecords
+from trilens.store.record_writer import RecordWriter
+from trilens.store.workloads import WorkloadRecords
+from workload_records import minute, some_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Ask = Callable[..., httpx.Response]
+
+KEY = GpuKey(GpuUuid("GPU-1"))
+GPU = Gpu(KEY, "lab", "node-a", "0", "H100")
+IDLE = replace(GPU, key=GpuKey(GpuUuid("GPU-2")), index="1", node="node-b")
+POD = PodKey("lab", "ml", "train-1", "uid-train-1-0")
+BINDING = GpuBinding(
+    KEY, POD, "main", Fraction(1, 2), (ClaimSource.DCGM,), 1, 0, (Doubt("gpu-claims-disagree", "who", None),)
+)
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Iterator[Ask]:
+    """train-1 has GPU-1 from 12:00 to 12:10; GPU-2 is nobody's."""
+    with some_records(tmp_path):
+        pass
+    with Engine.open(tmp_path) as engine:
+        writer = RecordWriter(engine)
+        gpus = GpuRecords(engine, writer)
+        for gpu in (GPU, IDLE):
+            gpus.gpu(GpuInterval(gpu, minute(0), None))
+        gpus.binding(BindingInterval(BINDING, minute(0), minute(10)))
+        writer.close()
+        api = Api(workloads=WorkloadRecords(engine, writer), gpus=gpus)
+        with running(api.build()) as url:
+            yield lambda path, **params: httpx.get(f"{url}{path}", params=params)
+
+
+def seconds(minutes: float) -> str:
+    return str(minute(minutes) / 1000)
+
+
+def uuids(answer: httpx.Response) -> list[str]:
+    return [one["uuid"] for one in answer.json()["data"]]
+
+
+def test_the_gpus_of_a_moment_with_their_holders(ask: Ask) -> None:
+    held, idle = ask("/api/gpus", at=seconds(5)).json()["data"]
+    assert (held["node"], held["index"], held["model"], held["uuid"], held["state"]) == (
+        "node-a",
+        "0",
+        "H100",
+        "GPU-1",
+        "reporting",
+    )
+    (holder,) = held["holders"]
+    assert (holder["workload"], holder["kind"], holder["pod"], holder["attempt"]) == (
+        "train",
+        "PyTorchJob",
+        "train-1",
+        0,
+    )
+    assert (holder["rank"], holder["local_rank"], holder["share"], holder["sources"]) == (
+        1,
+        0,
+        "1/2",
+        ["dcgm"],
+    )
+    assert [doubt["code"] for doubt in holder["doubts"]] == ["gpu-claims-disagree"]
+    assert (idle["holders"], idle["utilization"]) == ([], None)
+    assert [one["holders"] for one in ask("/api/gpus", at=seconds(11)).json()["data"]] == [[], []]
+    assert uuids(ask("/api/gpus", at=seconds(-1))) == []
+
+
+def test_filters(ask: Ask) -> None:
+    at = seconds(5)
+    assert uuids(ask("/api/gpus", at=at, node="node-b")) == ["GPU-2"]
+    assert uuids(ask("/api/gpus", at=at, namespace="ml")) == ["GPU-1"]
+    assert uuids(ask("/api/gpus", at=at, namespace="web")) == []
+    assert uuids(ask("/api/gpus", at=at, workload="train")) == ["GPU-1"]
+    assert uuids(ask("/api/gpus", at=at, cluster="prod")) == []
+    assert uuids(ask("/api/gpus", at=at, lost="true")) == []
+    wrong = ask("/api/gpus", lost="perhaps")
+    assert (wrong.status_code, wrong.json()["errorType"]) == (400, "bad_data")
+
+
+def test_one_workload_with_its_gpus(ask: Ask) -> None:
+    (gpu,) = ask("/api/workloads/lab/ml/PyTorchJob/train", at=seconds(25)).json()["data"]["gpus"]
+    assert (gpu["pod"], gpu["attempt"], gpu["rank"], gpu["node"], gpu["index"]) == (
+        "train-1",
+        0,
+        1,
+        "node-a",
+        "0",
+    )
+    assert (gpu["from_ms"], gpu["to_ms"]) == (minute(0), minute(10))
+
+
+def test_the_schema_is_that_of_the_answers(ask: Ask) -> None:
+    schema = ask("/api/openapi.json").json()
+    types = schema["components"]["schemas"]
+    (gpu, _) = ask("/api/gpus", at=seconds(5)).json()["data"]
+    assert set(gpu) == set(types["GpuAnswer"]["properties"])
+    assert set(gpu["holders"][0]) == set(types["HolderAnswer"]["properties"])
+    names = {one["name"] for one in schema["paths"]["/api/gpus"]["get"]["parameters"]}
+    assert names == {"at", "cluster", "node", "namespace", "workload", "lost"}
+
+
+def test_nothing_is_kept() -> None:
+    with running(Api().build()) as url:
+        answer = httpx.get(f"{url}/api/gpus").json()
+    assert (answer["data"], len(answer["warnings"])) == ([], 1)
+
+
+def test_what_is_missing_now_is_shown_with_what_is_known_of_it() -> None:
+    gone = replace(GPU, key=GpuKey(GpuUuid("GPU-3")), index="2")
+    quiet = replace(GPU, key=GpuKey(GpuUuid("GPU-4")), index="3")
+    told = Told(utilization={KEY.uuid: 0.5}, power_watts={KEY.uuid: 300.0}, memory_used_bytes={KEY: 1.0})
+    nodes = [
+        NodeGpus("lab", "node-a", 4, 1, 3, (SilentGpu(gone, 900),)),
+        NodeGpus("lab", "node-c", 8, 0, None, ()),
+    ]
+    doubts = {KEY: (Doubt("gpu-holder-unknown", "x", None),)}
+    now = GpusNow(told, {KEY: GPU}, doubts, nodes)
+    intervals = [GpuInterval(gpu, 1, None) for gpu in (GPU, gone, quiet)]
+    found = gpus_at(intervals, [BindingInterval(replace(BINDING, gpu=gone.key), 1, None)], {}, now)
+    assert [(one.node, one.uuid, one.state, one.count, one.seen_ms) for one in found] == [
+        ("node-a", "GPU-1", "reporting", 1, None),
+        ("node-a", "GPU-4", "silent", 1, None),
+        ("node-a", "GPU-3", "lost", 1, 900),
+        ("node-a", None, "lost", 2, None),
+        ("node-c", None, "blind", 8, None),
+    ]
+    held = gpus_at([], [BindingInterval(BINDING, 1, None)], {}, None)
+    assert [(one.uuid, one.state, one.node, len(one.holders)) for one in held] == [("GPU-1", "silent", "", 1)]
+    assert (found[0].utilization, found[0].memory_used_bytes, found[0].power_watts) == (0.5, 1.0, 300.0)
+    assert [doubt.code for doubt in found[0].doubts] == ["gpu-holder-unknown"]
+    assert [holder.pod for holder in found[2].holders] == ["train-1"]  # who had it still has it
