@@ -150,6 +150,7 @@ def _event_json(event: FaultEvent) -> dict[str, Any]:
     known = XIDS.get(fault.code or -1) if fault.kind is FaultKind.XID else None
     return {
         "number": event.number,
+        "id": event.id,
         "t_ms": event.t_ms,
         **asdict(fault),
         "pci": str(fault.pci) if fault.pci else None,

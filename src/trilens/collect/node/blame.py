@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from trilens.collect.node.local_workloads import group_processes
+
 if TYPE_CHECKING:
     from trilens.collect.node.gpus import Gpus
     from trilens.collect.node.processes import Process
@@ -28,12 +30,19 @@ class Blame:
             "uuid": gpu.uuid if gpu else None,
             "gpu": gpu.number if gpu else None,
             "process": None,
+            "workload": None,  # of a process in no pod
             "pods": [],
             "by": None,
         }
         if (process := self._process_of(fault, t_ms)) is not None:
             pod = self._lookout.pod_of(process)
-            return whom | {"process": process.as_json(), "pods": [pod] if pod else [], "by": "process"}
+            alone = None if process.belonging.pod_uid else next(iter(group_processes([process], self._node)))
+            return whom | {
+                "process": process.as_json(),
+                "workload": alone._asdict() if alone else None,
+                "pods": [pod] if pod else [],
+                "by": "process",
+            }
         if gpu is None or fault.pid is not None or time.time() * 1000 - t_ms >= _FRESH_MS:
             return whom
         held = self._lookout.seen.held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import socket
@@ -64,8 +65,10 @@ class Endpoint:
         self._thread.start()
 
     def stop(self) -> None:
+        """Also for clients that keep their connection."""
         self._server.shutdown()
         self._server.server_close()
+        self._server.end_connections()
 
 
 class _Gate:
@@ -92,6 +95,7 @@ class _Server(ThreadingHTTPServer):
         self.address_family = family
         self.tls: ssl.SSLContext | None = None
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._connections: set[socket.socket] = set()
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -107,12 +111,19 @@ class _Server(ThreadingHTTPServer):
                 request = self.tls.wrap_socket(
                     request, server_side=True
                 )  # here: a slow client delays no other
+            self._connections.add(request)
             super().process_request_thread(request, client_address)
         except OSError as e:
             log.debug("connection failed", extra={"client": str(client_address), "reason": str(e)})
             self.shutdown_request(request)
         finally:
+            self._connections.discard(request)
             self._places.release()
+
+    def end_connections(self) -> None:
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):  # it has ended by itself
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         log.debug("connection failed", extra={"client": str(client_address)}, exc_info=True)

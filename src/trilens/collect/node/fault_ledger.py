@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -42,6 +43,7 @@ class FaultEvent:
     t_ms: int
     fault: KernelFault
     whom: Mapping[str, Any]
+    id: str = ""  # of its line in the log, the same when counting begins anew; "" from before there were any
 
 
 class FaultLedger:
@@ -81,7 +83,9 @@ class FaultLedger:
             self._totals[FaultKey(fault.kind, fault.pci, fault.code)] += 1
             if fault.kind is FaultKind.XID and fault.pci is not None and fault.code is not None:
                 self._last_codes[fault.pci] = fault.code
-            self._events.append(FaultEvent(self._number, t_ms, fault, whom))
+            self._events.append(
+                FaultEvent(self._number, t_ms, fault, whom, _line_id(origin, position, fault))
+            )
             self._positions[origin] = position
             self._save()
 
@@ -137,6 +141,7 @@ class FaultLedger:
                     "t_ms": event.t_ms,
                     "fault": asdict(event.fault) | {"pci": _text(event.fault.pci)},
                     "whom": event.whom,
+                    "id": event.id,
                 }
                 for event in islice(reversed(self._events), _SAVED_EVENTS)
             ],
@@ -200,4 +205,11 @@ def _place(text: str | None) -> PciAddress | None:
 def _event(entry: dict[str, Any]) -> FaultEvent:
     fields = dict(entry["fault"])
     fault = KernelFault(**{**fields, "kind": FaultKind(fields["kind"]), "pci": _place(fields["pci"])})
-    return FaultEvent(int(entry["number"]), int(entry["t_ms"]), fault, entry["whom"])
+    number, t_ms = int(entry["number"]), int(entry["t_ms"])
+    return FaultEvent(number, t_ms, fault, entry["whom"], str(entry.get("id", "")))
+
+
+def _line_id(origin: str, position: str, fault: KernelFault) -> str:
+    """With what the line says: after a rotation another one may lie at the same place of a file."""
+    words = f"{origin}\0{position}\0{fault}"
+    return hashlib.blake2b(words.encode(), digest_size=12).hexdigest()

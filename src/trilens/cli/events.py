@@ -1,0 +1,47 @@
+"""`trilens events`: faults of GPUs and warnings about pods, with whom they hit."""
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from trilens.cli.options import AsList, Server
+
+
+def events(
+    workload: Annotated[
+        str | None,
+        typer.Option(metavar="WORKLOAD", help="Only what hit this one; named as for trilens show."),
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="The first moment to ask about.")] = "-24h",
+    at: Annotated[
+        str, typer.Option("--at", metavar="TIME", help="The last moment to ask about [default: now].")
+    ] = "now",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 100,
+    server: Server = None,
+    as_json: AsList = False,
+) -> None:
+    """List faults of GPU machines (Xids, SXids, NVLink errors) and warnings about their pods.
+
+    Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
+    """
+    from trilens.cli.answer import show_notes
+    from trilens.cli.client import Client
+    from trilens.cli.event_text import events_table
+    from trilens.cli.times import read_moment
+
+    now_s = time.time()
+    until_s = read_moment(at, now_s)
+    params = {"from": f"{read_moment(since, until_s):.3f}", "to": f"{until_s:.3f}", "limit": str(limit)}
+    params |= {name: value for name, value in (("workload", workload), ("node", node)) if value is not None}
+    with Client(server) as client:
+        answer = client.get("/api/events", params)
+    show_notes(answer)
+    if as_json:
+        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
+    elif answer["data"]:
+        events_table(answer["data"])
+    else:
+        typer.echo("no events", err=True)

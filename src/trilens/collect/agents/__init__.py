@@ -1,0 +1,1 @@
+"""Agents on other machines, and on this one, as the server asks them."""

@@ -1,0 +1,130 @@
+"""Which agents there are, by the discovery of a scrape job, and how each does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from trilens.collect.agents.client import AgentClient
+from trilens.collect.discovery import discoveries_of
+from trilens.collect.http_client import HttpClient
+from trilens.collect.target import Target, build_target
+from trilens.model.errors import ScrapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from trilens.collect.config import ScrapeConfig
+    from trilens.collect.discovery import TargetLabels
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    """One agent, and what is known of its answers."""
+
+    def __init__(self, name: str, client: AgentClient) -> None:
+        self.name = name  # its instance, until it has told its node
+        self.client = client
+        self.node: str | None = None  # as it calls itself
+        self.ledger: str | None = None
+        self.position = 0  # the number of the last event that was taken, in that ledger
+        self.trouble: str | None = None
+        self.silent_since_s: float | None = None  # since the epoch
+
+    def answered(self) -> None:
+        if self.trouble is not None:
+            log.info("an agent answers again", extra={"agent": self.name})
+        self.trouble, self.silent_since_s = None, None
+
+    def failed(self, reason: str) -> None:
+        if self.trouble is None:
+            log.warning("an agent does not answer", extra={"agent": self.name, "error": reason})
+            self.silent_since_s = time.time()
+        self.trouble = reason
+
+
+class AgentRoster:
+    """Asks each agent of one job again and again. Lives on one event loop."""
+
+    def __init__(
+        self,
+        config: ScrapeConfig,
+        interval_s: float,
+        ask: Callable[[Agent], Awaitable[None]],
+        left: Callable[[], None],
+    ) -> None:
+        """`ask` may raise ScrapeError; `left` is told when an agent is no longer among the targets."""
+        self._config = config
+        self._interval_s = interval_s
+        self._ask = ask
+        self._left = left
+        self._found: dict[tuple[int, str], Sequence[TargetLabels]] = {}
+        self._agents: dict[str, Agent] = {}  # by the URL it is scraped at
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._told: set[int] = set()  # the discoveries that have said something
+        self._discoveries = discoveries_of(config)
+        self._http: HttpClient | None = None
+
+    def agents(self) -> list[Agent]:
+        """May be called from any thread."""
+        return list(self._agents.values())
+
+    @property
+    def is_complete(self) -> bool:
+        """Every way of finding agents has found what there is, and each agent has answered once."""
+        told = len(self._told) == len(self._discoveries)
+        return told and all(agent.node is not None for agent in self._agents.values())
+
+    async def run(self) -> None:
+        self._http = HttpClient(self._config)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number, discovery in enumerate(self._discoveries):
+                    tasks.create_task(discovery.run(self._publisher(number)))
+                await asyncio.Event().wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await self._http.close()
+
+    def _publisher(self, number: int) -> Callable[[str, Sequence[TargetLabels]], None]:
+        def publish(source: str, targets: Sequence[TargetLabels]) -> None:
+            self._found[number, source] = targets
+            self._told.add(number)
+            self._sync()
+
+        return publish
+
+    def _sync(self) -> None:
+        built = (build_target(labels, self._config) for found in self._found.values() for labels in found)
+        wanted = {target.url: target for target in built if isinstance(target, Target)}
+        gone = self._agents.keys() - wanted.keys()
+        for url in gone:
+            del self._agents[url]
+            self._tasks.pop(url).cancel()
+        for url in wanted.keys() - self._agents.keys():
+            self._agents[url] = agent = self._make(wanted[url])
+            self._tasks[url] = asyncio.create_task(self._follow(agent))
+        if gone:
+            self._left()
+
+    def _make(self, target: Target) -> Agent:
+        assert self._http is not None
+        name = dict(target.labels).get("instance", target.shown_url)
+        return Agent(name, AgentClient(self._http, target.url, target.timeout_s))
+
+    async def _follow(self, agent: Agent) -> None:
+        while True:
+            try:
+                await self._ask(agent)
+                agent.answered()
+            except ScrapeError as e:
+                agent.failed(str(e))
+            except Exception as e:  # a defect with one agent must not end the asking
+                log.exception("an agent's answer was not taken", extra={"agent": agent.name})
+                agent.failed(repr(e))
+            await asyncio.sleep(self._interval_s)

@@ -1,0 +1,232 @@
+"""Agents, asked again and again: their faults are kept, their processes become workloads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import uvloop
+
+from trilens.collect.agents.roster import AgentRoster
+from trilens.collect.current_series import CurrentSeries
+from trilens.model.errors import NotFound, ScrapeError, StoreError
+from trilens.resolve.local import LocalResolver
+from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prometheus_client import Metric
+
+    from trilens.collect.agents.roster import Agent
+    from trilens.collect.config import ScrapeConfig
+    from trilens.model.gpu import Claim
+    from trilens.model.life import MembershipInterval
+    from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.resolve.phase_metrics import PhaseSample
+    from trilens.settings.tree import Settings
+    from trilens.store.events import EventRecords
+    from trilens.store.store import Store
+    from trilens.store.workloads import WorkloadRecords
+
+log = logging.getLogger(__name__)
+
+_MEASURE_S: Final = 15.0
+_WARNINGS: Final = 3  # agents that do not answer, named with an answer; when a network fails, all of them do
+
+
+class AgentIntake:
+    """A thread with an event loop of its own; everything public may be called from any other."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        configs: Sequence[ScrapeConfig],
+        records: WorkloadRecords,
+        events: EventRecords,
+        samples: Store | None,
+    ) -> None:
+        """`samples` is None where another server holds them."""
+        self._cluster = settings.agents.cluster
+        self._records = records
+        self._events = events
+        self._samples = samples
+        self._resolver = LocalResolver(self._cluster, settings.ownership, records)
+        interval_s = settings.agents.interval.total_seconds()
+        self._rosters = [AgentRoster(config, interval_s, self._ask, self._review) for config in configs]
+        self._kept: dict[str, int] = {}  # how far each agent's events are kept, from before this start
+        self._ready: dict[WorkloadKey, frozenset[PodKey]] = {}
+        self._measured: list[PhaseSample] = []
+        self._series: CurrentSeries | None = None
+        self._changed = asyncio.Event()  # who is in what: the metrics tell it at once
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._running = threading.Event()
+        self._failed = False
+        self._thread = threading.Thread(target=self._run, name="trilens-agents", daemon=True)
+
+    def start(self) -> None:
+        """First takes up what was known when Trilens last ran."""
+        kept = self._records.unfinished(self._cluster)
+        self._resolver.restore(
+            [history.record for history in kept],
+            [member for history in kept for member in history.members],
+            [phase for history in kept for phase in history.phases],
+        )
+        self._kept = self._events.positions()
+        if self._samples is not None:
+            for family in FAMILIES:
+                self._samples.describe(family.metric, family.kind, family.help, "")
+            shown = still_shown(self._samples, self._cluster, _now_ms())
+            self._series = CurrentSeries(self._samples, shown)
+        self._thread.start()
+        self._running.wait()
+
+    def stop(self) -> None:
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None:
+            with suppress(RuntimeError):  # it has ended by itself
+                loop.call_soon_threadsafe(task.cancel)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def cluster(self) -> str:
+        """What the workloads of all machines have for a cluster."""
+        return self._cluster
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The clusters whose workloads are told of here."""
+        return (self._cluster,)
+
+    def agents(self) -> list[Agent]:
+        return [agent for roster in self._rosters for agent in roster.agents()]
+
+    def complaints(self) -> list[str]:
+        """What is wrong with the asking, a line each."""
+        lines = [
+            f"the agent {agent.name} does not answer, what runs there is shown as it was last seen: "
+            f"{agent.trouble}"
+            for agent in self.agents()
+            if agent.trouble is not None
+        ]
+        if self._failed:
+            lines.append("no agent is asked any more; the server's log says why")
+        return lines
+
+    def warnings(self) -> list[str]:
+        """The same in short, to go with every answer."""
+        lines = self.complaints()
+        if len(lines) <= _WARNINGS:
+            return lines
+        return [*lines[:_WARNINGS], f"and {len(lines) - _WARNINGS} more agents; /readyz has them all"]
+
+    def ready_pods(self) -> Mapping[WorkloadKey, frozenset[PodKey]]:
+        """The processes that are there, on machines whose agent answers."""
+        return self._ready
+
+    def claims(self) -> Iterable[Claim]:
+        return self._resolver.claims()
+
+    def members(self) -> Mapping[PodKey, MembershipInterval]:
+        return self._resolver.members()
+
+    def metrics(self) -> Iterator[Metric]:
+        return exposed(self._measured)
+
+    async def output(self, node: str, namespace: str, pod: str) -> dict[str, Any]:
+        """The end of what a pod wrote, from the agent of its node."""
+        agent = next((agent for agent in self.agents() if agent.node == node), None)
+        if agent is None:
+            raise NotFound(
+                f"no agent is known on the node {node!r}, which has the output of {namespace}/{pod}",
+                hint="run trilens agent there, and name it in agents.scrape_config",
+            )
+        loop = self._loop
+        assert loop is not None  # an agent is known, so they are being asked
+        asked = asyncio.run_coroutine_threadsafe(agent.client.output(namespace, pod), loop)
+        try:
+            return await asyncio.wrap_future(asked)
+        except ScrapeError as e:
+            raise ScrapeError(f"the agent of {node} did not tell: {e.message}") from e
+
+    def _run(self) -> None:
+        try:
+            uvloop.run(self._follow())
+        except asyncio.CancelledError:
+            pass
+        except Exception:
+            log.exception("asking the agents has ended, which is a defect")
+            self._failed = True
+        finally:
+            self._running.set()
+
+    async def _follow(self) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._running.set()
+        async with asyncio.TaskGroup() as tasks:
+            for roster in self._rosters:
+                tasks.create_task(roster.run())
+            tasks.create_task(self._measure_often())
+
+    async def _ask(self, agent: Agent) -> None:
+        await self._take_events(agent)  # first: who is named in one may be gone in the next look
+        seen = await agent.client.processes()
+        agent.node = seen.node
+        before = self._resolver.members()
+        self._resolver.take(seen, _now_ms())
+        self._review()
+        if self._resolver.open_memberships != before:
+            self._changed.set()
+
+    async def _take_events(self, agent: Agent) -> None:
+        told = await agent.client.events(agent.position)
+        if told.ledger != agent.ledger:  # its first answer, or its numbers began anew
+            agent.ledger, agent.position = told.ledger, self._kept.get(told.ledger, 0)
+            told = await agent.client.events(agent.position)
+        for event in told.events:
+            if event.number <= agent.position:
+                continue
+            self._events.event(event)
+            if event.job is not None:
+                self._resolver.glimpse(event.node, event.job, event.t_ms)
+            agent.position = event.number
+
+    def _review(self) -> None:
+        """After every answer, and when an agent is no longer among the targets: what is on machines that
+        nobody asks any more has ended, as far as anybody knows; what is on the others does its work."""
+        if all(roster.is_complete for roster in self._rosters):
+            nodes = {agent.node for agent in self.agents() if agent.node is not None}
+            self._resolver.keep_only(nodes, _now_ms())
+        answering = {agent.node for agent in self.agents() if agent.trouble is None}
+        ready: dict[WorkloadKey, set[PodKey]] = {key: set() for key in self._resolver.workloads()}
+        for pod, interval in self._resolver.open_memberships.items():
+            if interval.node in answering:
+                ready[interval.membership.workload].add(pod)
+        self._ready = {key: frozenset(pods) for key, pods in ready.items()}
+
+    async def _measure_often(self) -> None:
+        while True:
+            self._measure(_now_ms())
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _MEASURE_S)
+            self._changed.clear()
+
+    def _measure(self, at_ms: int) -> None:
+        try:
+            self._measured = measured(self._resolver, at_ms)
+            if self._series is not None:
+                self._series.write(as_series(self._measured), at_ms)
+        except StoreError as e:
+            log.warning("workload metrics were not taken", extra={"cluster": self._cluster, "error": str(e)})
+        except Exception:  # a defect in measuring must not end the asking
+            log.exception("workload metrics failed", extra={"cluster": self._cluster})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,89 @@
+"""/api/events: what happened in a span of time, and to which workloads."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.model.errors import RequestError
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.event_view import answers
+from trilens.serve.params import read_params
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.event_answers import EventAnswer, WorkloadName
+    from trilens.serve.runner import QueryRunner
+    from trilens.store.events import EventRecords
+    from trilens.store.workloads import WorkloadRecords
+
+_DAY_MS: Final = 86_400_000
+_SHOWN: Final = 100
+_MOST_READ: Final = 10_000  # a broken GPU may write thousands of lines an hour
+_NOBODY_ASKED: Final = "no agent is asked, so faults of GPUs are not known; see agents.scrape_config"
+
+
+class EventsApi:
+    """`events` and `records` are None where nothing is kept, `agents` where none is asked."""
+
+    def __init__(
+        self,
+        events: EventRecords | None,
+        records: WorkloadRecords | None,
+        agents: AgentIntake | None,
+        runner: QueryRunner,
+        max_body: int,
+    ) -> None:
+        self._events = events
+        self._records = records
+        self._agents = agents
+        self._runner = runner
+        self._max_body = max_body
+
+    async def every(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        to_ms = params.time_ms("to", time.time_ns() // 1_000_000)
+        from_ms = params.time_ms("from", to_ms - _DAY_MS)
+        if from_ms > to_ms:
+            raise RequestError('invalid parameter "from": it lies after "to"')
+        node, limit = params.first("node") or None, params.count("limit") or _SHOWN
+        wanted = params.first("workload").split("/") if params.first("workload") else []
+        if wanted and (not all(wanted) or len(wanted) not in (1, 2, 4)):
+            raise RequestError(
+                'invalid parameter "workload"',
+                hint="write NAME, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME",
+            )
+        guard, gzip = self._runner.guard(), accepts_gzip(request)
+        warnings = self._agents.warnings() if self._agents is not None else [_NOBODY_ASKED]
+
+        def work() -> tuple[bytes, bool]:
+            if self._events is None or self._records is None:
+                return pack(success(b"[]", warnings), gzip)
+            # Which workload one hit is known only when it was read: then the request's limit is too low.
+            read = _MOST_READ if wanted else min(limit, _MOST_READ)
+            found = self._events.between(from_ms, to_ms, node=node, limit=read, guard=guard)
+            told = [one for one in answers(found, self._records, guard) if not wanted or _hit(one, wanted)]
+            if len(found) == _MOST_READ:
+                warnings.append(f"only the latest {_MOST_READ:,} events of that time were looked at")
+            return pack(success(msgspec.json.encode(told[:limit]), warnings), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))
+
+
+def _hit(event: EventAnswer, wanted: list[str]) -> bool:
+    return any(victim.workload is not None and _is(victim.workload, wanted) for victim in event.victims)
+
+
+def _is(workload: WorkloadName, wanted: list[str]) -> bool:
+    if workload.name != wanted[-1]:
+        return False
+    kinds = (workload.kind.lower(), f"{workload.kind}.{workload.group}".lower())
+    if len(wanted) == 4:
+        cluster, namespace, kind = wanted[:3]
+        return (cluster, namespace) == (workload.cluster, workload.namespace) and kind.lower() in kinds
+    return len(wanted) == 1 or wanted[0] == workload.namespace or wanted[0].lower() in kinds

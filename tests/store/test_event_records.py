@@ -1,0 +1,93 @@
+"""Events are kept once each, and read back with whom they hit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from trilens.model.event import EventKind, EventRecord, Victim
+from trilens.model.life import MembershipInterval
+from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
+from trilens.store.events import EventRecords
+from trilens.store.record_writer import RecordWriter
+from trilens.store.workloads import Span, WorkloadRecords
+
+if TYPE_CHECKING:
+    from trilens.store.engine import Engine
+
+XID = EventRecord(
+    "gpu-1",
+    "line-1",
+    5_000,
+    EventKind.XID,
+    31,
+    "it's a \\ fault",
+    "memory page fault",
+    "application",
+    GpuUuid("GPU-1"),
+    0,
+    "0000:00:06",
+    523,
+    "python3",
+    3,
+    (Victim("ada", "python-523@gpu-1", "gpu-1:523:1000"), Victim("ml", "train-0", "")),
+    "ledger-a",
+    7,
+)
+UNKNOWN = EventRecord(
+    "gpu-2", "line-1", 6_000, EventKind.NVLINK, None, "link down", *[None] * 8, (), "ledger-b", 1
+)
+
+
+def told(engine: Engine, *events: EventRecord) -> EventRecords:
+    writer = RecordWriter(engine)
+    records = EventRecords(engine, writer)
+    for event in events:
+        records.event(event)
+    writer.close()
+    return records
+
+
+def test_all_of_an_event_is_read_back_newest_first(engine: Engine) -> None:
+    records = told(engine, XID, UNKNOWN)
+    assert records.between(0, 10_000, limit=10) == [UNKNOWN, XID]
+    assert records.between(5_000, 5_000, limit=10) == [XID]
+    assert records.between(0, 10_000, node="gpu-1", limit=10) == [XID]
+    assert records.between(0, 10_000, limit=1) == [UNKNOWN]
+    assert records.between(6_001, 10_000, limit=10) == []
+
+
+def test_an_event_that_is_told_again_is_one(engine: Engine) -> None:
+    told(engine, XID, UNKNOWN)
+    # The agent lost its state: it counts the same line again, and its clock was set meanwhile.
+    again = replace(XID, ledger="ledger-c", number=1, t_ms=5_020)
+    assert told(engine, again).between(0, 10_000, limit=10) == [UNKNOWN, again]
+
+
+def test_how_far_each_ledger_was_taken(engine: Engine) -> None:
+    records = told(engine, XID, replace(XID, id="line-2", number=9), UNKNOWN)
+    assert records.positions() == {"ledger-a": 9, "ledger-b": 1}
+
+
+def test_the_memberships_of_pods_by_uid_or_by_name(engine: Engine) -> None:
+    writer = RecordWriter(engine)
+    records = WorkloadRecords(engine, writer)
+    train = WorkloadKey("lab", "ml", "batch", "Job", "train", "u1")
+    before, after = (
+        MembershipInterval(
+            Membership(PodKey("lab", "ml", "train-0", f"uid-{attempt}"), train, attempt),
+            "gpu-1",
+            attempt * 1000,
+            end,
+        )
+        for attempt, end in ((0, 900), (1, None))
+    )
+    records.membership(before)
+    records.membership(after)
+    writer.close()
+    named, known = ("ml", "train-0", ""), ("", "", "uid-0")
+    assert records.members_among([named], Span(0, 5_000)) == [before, after]
+    assert records.members_among([named], Span(950, 5_000)) == [after]
+    assert records.members_among([known], Span(0, 5_000)) == [before]
+    assert records.members_among([("ml", "other", "")], Span(0, 5_000)) == []
+    assert records.members_among([], Span(0, 5_000)) == []
