@@ -8,6 +8,7 @@ from recording_sink import RecordingSink
 
 from http_target import HttpTarget
 from kubernetes_client import PODS
+from servers import until
 from trilens.collect.config import load_scrape_configs
 from trilens.collect.manager import ScrapeManager
 
@@ -45,5 +46,9 @@ def test_a_pod_is_scraped_while_another_job_lacks_a_permission(
             (status,) = manager.targets()
             assert status.labels == {"job": "allowed", "instance": target.address, "team": "vision"}
             assert status.discovered_labels["__meta_kubernetes_pod_name"] == "p"
+            until(lambda: len(manager.discovery_troubles()) == 1, "nothing is said of the other job")
+            (trouble,) = manager.discovery_troubles()
+            assert trouble.startswith(f"job refused: cannot follow Pod in {namespace}: ")
+            assert trouble.endswith(f'; allow "list" on pods of API group "" in namespace {namespace}')
         finally:
             manager.stop()

@@ -52,7 +52,7 @@ def access_of(
     if section.api_server:
         return ApiServerAccess(section)
     if section.kubeconfig_file:
-        return KubeconfigAccess(section.kubeconfig_file)
+        return KubeconfigAccess(section.kubeconfig_file, section.kubeconfig_context)
     return InClusterAccess(account, environ)
 
 

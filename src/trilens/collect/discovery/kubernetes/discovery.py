@@ -19,7 +19,7 @@ from trilens.collect.kubernetes.timing import WatchTiming
 from trilens.model.errors import KubeApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trilens.collect.discovery.base import Publish, TargetLabels
     from trilens.collect.discovery.kubernetes.section import KubernetesSdConfig
@@ -49,6 +49,10 @@ class KubernetesDiscovery:
             _Follower(section, namespace, self._api, job, publish_every_s, timing or WatchTiming())
             for namespace in namespaces_of(section)
         ]
+
+    def troubles(self) -> list[str]:
+        """May be asked from any thread."""
+        return [trouble for follower in self._followers for trouble in follower.troubles()]
 
     async def run(self, publish: Publish) -> None:
         try:
@@ -86,6 +90,16 @@ class _Follower:
         self._news = asyncio.Event()
         self._published: list[TargetLabels] | None = None
         self._other_version = False
+        self._not_found: str | None = None
+
+    def troubles(self) -> Iterator[str]:
+        job = self._about["job"]
+        if self._not_found is not None:
+            yield f"job {job}: {self._not_found}"
+        for informer in list(self._informers):
+            complaint = informer.state().complaint()
+            if complaint is not None:
+                yield f"job {job}: {complaint}"
 
     async def run(self, publish: Publish) -> None:
         backoff = Backoff(self._timing.first_retry_s, self._timing.last_retry_s)
@@ -93,8 +107,10 @@ class _Follower:
             try:
                 served = [await self._find(kind) for kind in self._kinds]
             except KubeApiError as e:
+                self._not_found = e.message
                 log.warning("targets cannot be discovered", extra={**self._about, "reason": e.message})
             else:
+                self._not_found = None
                 await self._follow(served, publish)
             await asyncio.sleep(backoff.next_s())
 

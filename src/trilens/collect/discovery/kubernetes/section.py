@@ -42,9 +42,12 @@ class AttachMetadata(Section):
 
 
 class KubernetesSdConfig(HttpConfig):
+    """Field for field Prometheus's, except `kubeconfig_context`, which is ours."""
+
     role: RoleName
     api_server: str | None = None
     kubeconfig_file: ConfigPath | None = None
+    kubeconfig_context: str | None = None
     namespaces: Namespaces = Namespaces()
     selectors: tuple[Selector, ...] = ()
     attach_metadata: AttachMetadata = AttachMetadata()
@@ -72,6 +75,8 @@ class KubernetesSdConfig(HttpConfig):
     def _one_way_in(self) -> KubernetesSdConfig:
         if self.api_server and self.kubeconfig_file:
             raise ValueError("give api_server or kubeconfig_file, not both")
+        if self.kubeconfig_context and not self.kubeconfig_file:
+            raise ValueError("kubeconfig_context is one of a kubeconfig_file, which is not given")
         how = "api_server" if self.api_server else "kubeconfig_file" if self.kubeconfig_file else None
         if self.namespaces.own_namespace and how:
             raise ValueError(
