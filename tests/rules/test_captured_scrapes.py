@@ -41,7 +41,7 @@ def recorded(file: Path, extra: list[dict[str, str]] | None = None) -> dict[str,
         source.add(labels, [(AT_MS, value)])
     for labels in extra or []:
         source.add(labels, [(AT_MS, 1.0)])
-    return Recorder(source).evaluate(AT_MS)
+    return Recorder(source, "gpu.yml").evaluate(AT_MS)
 
 
 def by_gpu(series: Series) -> dict[str, float]:

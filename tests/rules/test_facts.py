@@ -1,4 +1,4 @@
-"""What DCGM really says, fact by fact: promtool's rule tests, read by promtool and by our own engine."""
+"""What exporters really say, fact by fact: promtool's rule tests, read by promtool and by our own engine."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ def test_our_engine_sees_the_fact(fact: Path) -> None:
     step_ms = milliseconds(described["evaluation_interval"])
     for test in described["tests"]:
         source = MemorySource()
+        told_ms = milliseconds(test["interval"])
         for told in loaded(test):
-            points = ((i * step_ms, value) for i, value in enumerate(told.points))
+            points = ((i * told_ms, value) for i, value in enumerate(told.points))
             source.add(told.labels, [(at, float(value)) for at, value in points if isinstance(value, float)])
-        recorder = Recorder(source)
+        recorder = Recorder(source, *(Path(file).name for file in described["rule_files"]))
         evaluated_ms = -step_ms
         for asked in sorted(test["promql_expr_test"], key=lambda asked: milliseconds(asked["eval_time"])):
             at_ms = milliseconds(asked["eval_time"])
