@@ -1,0 +1,1 @@
+"""Rules: read, evaluated and recorded."""

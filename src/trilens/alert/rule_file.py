@@ -1,0 +1,159 @@
+"""Prometheus rule files, read and checked as Prometheus does, with the place of what is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+from pydantic import Field, ValidationError, model_validator
+
+from trilens.alert.rule import AlertingRule, RecordingRule, Rule, RuleGroup
+from trilens.collect.config_section import Section, Text
+from trilens.model.errors import ConfigError, PromQLSyntaxError, QueryError, line_and_column
+from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.promql.parse import parse
+from trilens.settings.duration import Duration  # noqa: TC001  # pydantic reads it at run time
+from trilens.settings.explain import explain
+from trilens.settings.yaml_file import Place, YamlFile, parse_yaml, read_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_METRIC_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_ZERO: Final = timedelta()
+
+
+class RulePart(Section):
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_left_out(cls, value: Any) -> Any:
+        """A key with nothing behind it is as good as none."""
+        return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+
+
+class RuleSection(RulePart):
+    record: Text = ""
+    alert: Text = ""
+    expr: Text = ""
+    for_: Annotated[Duration, Field(alias="for")] = _ZERO
+    keep_firing_for: Duration = _ZERO
+    labels: dict[str, Text] = Field(default_factory=dict)
+    annotations: dict[str, Text] = Field(default_factory=dict)
+
+
+class GroupSection(RulePart):
+    name: Text = ""
+    interval: Duration = _ZERO  # the same as none, as in Prometheus
+    query_offset: Duration = _ZERO
+    limit: int = Field(default=0, ge=0)
+    labels: dict[str, Text] = Field(default_factory=dict)
+    rules: tuple[RuleSection, ...] = ()
+
+
+class FileSection(RulePart):
+    groups: tuple[GroupSection, ...] = ()
+
+
+_KEYS: Final = sorted(
+    {
+        field.alias or name
+        for section in (RuleSection, GroupSection, FileSection)
+        for name, field in section.model_fields.items()
+    }
+)
+
+
+def read_rule_file(file: Path, interval: timedelta) -> tuple[RuleGroup, ...]:
+    """`interval` is that of groups that name none. Raises ConfigError with file, line and column."""
+    return _groups(read_yaml(file, "the rule file"), interval)
+
+
+def parse_rules(text: str, file: Path, interval: timedelta) -> tuple[RuleGroup, ...]:
+    """The same for a text that was read already."""
+    return _groups(parse_yaml(text, file), interval)
+
+
+def _groups(document: YamlFile, interval: timedelta) -> tuple[RuleGroup, ...]:
+    place = Place(document)
+    try:
+        section = FileSection.model_validate(document.tree if document.tree is not None else {})
+    except ValidationError as e:
+        raise explain(e, place, _nearest) from e
+    seen: set[str] = set()
+    groups = []
+    for i, group in enumerate(section.groups):
+        at = place / "groups" / i
+        if not group.name:
+            _refuse(at, "a group needs a name")
+        if group.name in seen:
+            _refuse(at / "name", f"the group {group.name!r} is in this file a second time")
+        seen.add(group.name)
+        every = _ms(group.interval or interval)
+        _check_label_names(group.labels, at / "labels")
+        rules = tuple(_rule(rule, group, at / "rules" / k) for k, rule in enumerate(group.rules))
+        groups.append(
+            RuleGroup(str(document.file), group.name, every, _ms(group.query_offset), group.limit, rules)
+        )
+    return tuple(groups)
+
+
+def _rule(rule: RuleSection, group: GroupSection, at: Place) -> Rule:
+    if bool(rule.record) == bool(rule.alert):
+        _refuse(at, "a rule has either `record` or `alert`")
+    if not rule.expr.strip():
+        _refuse(at, "a rule needs an `expr`")
+    _check_expr(rule.expr, at / "expr")
+    _check_label_names(rule.labels, at / "labels")
+    labels = tuple(sorted({**group.labels, **rule.labels}.items()))
+    if rule.alert:
+        _check_label_names(rule.annotations, at / "annotations")
+        return AlertingRule(
+            rule.alert,
+            rule.expr,
+            _ms(rule.for_),
+            _ms(rule.keep_firing_for),
+            labels,
+            make_labels(rule.annotations),
+        )
+    if not _METRIC_NAME.fullmatch(rule.record):
+        _refuse(at / "record", f"{rule.record!r} is not a metric name")
+    for key, given in (("for", rule.for_), ("keep_firing_for", rule.keep_firing_for)):
+        if given:
+            _refuse(at / key, f"`{key}` is for alerts; a recording rule has none")
+    if rule.annotations:
+        _refuse(at / "annotations", "annotations are for alerts; a recording rule has none")
+    return RecordingRule(rule.record, rule.expr, labels)
+
+
+def _check_expr(expr: str, at: Place) -> None:
+    try:
+        parse(expr)
+    except PromQLSyntaxError as e:
+        assert at.file is not None
+        line, column = line_and_column(expr, e.position or 0)
+        where = at.file.locate_in_text(at.path, line, column)
+        raise ConfigError(f"{at}: {e.reason}", where=where) from e
+    except QueryError as e:
+        raise ConfigError(f"{at}: {e}", where=at.where) from e
+
+
+def _check_label_names(labels: dict[str, str], at: Place) -> None:
+    for name in labels:
+        if not _LABEL_NAME.fullmatch(name) or name == METRIC_NAME:
+            _refuse(at / name, f"{name!r} is not a label name that a rule may set")
+
+
+def _refuse(at: Place, message: str) -> NoReturn:
+    raise ConfigError(f"{at}: {message}", where=at.where)
+
+
+def _nearest(at: Place) -> str | None:
+    found = difflib.get_close_matches(str(at.path[-1]), _KEYS, n=1)
+    return found[0] if found else None
+
+
+def _ms(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)

@@ -1,0 +1,172 @@
+"""/api/v1/rules as Prometheus answers it, the settings behind it, and a server that evaluates."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from memory_api import Api, running
+from rules_at_work import groups
+from servers import until
+from trilens.alert.evaluation import new_states
+from trilens.model.errors import ConfigError
+from trilens.rules import rule_files
+from trilens.serve.rules import rule_groups, rule_metrics
+from trilens.settings.load import load_settings
+from trilens_process import server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEXT = """\
+groups:
+- name: a
+  interval: 30s
+  limit: 7
+  rules:
+  - {record: 'x:sum', expr: 'sum(x)', labels: {by: rule}}
+  - {alert: Hot, expr: 'x > 1', for: 5m, annotations: {summary: hot}}
+- name: b
+  rules:
+  - {record: y, expr: x}
+"""
+
+
+@pytest.fixture(scope="module")
+def rules() -> Iterator[Any]:
+    api = Api()
+    api.rules = new_states(groups(TEXT))
+    first = api.rules[0].rules[0]
+    first.health, first.last_error, first.evaluation_s = "err", "too large", 0.25
+    first.last_evaluation_ms = api.rules[0].last_evaluation_ms = 1_700_000_000_123
+    with running(api.build()) as url, httpx.Client(base_url=f"{url}/api/v1") as client:
+        yield lambda *params: client.get("/rules", params=list(params)).json()
+
+
+def test_groups_and_rules_as_prometheus_tells_them(rules: Any) -> None:
+    first, second = rules()["data"]["groups"]
+    assert first == {
+        "name": "a",
+        "file": "rules.yml",
+        "interval": 30,
+        "limit": 7,
+        "evaluationTime": 0,
+        "lastEvaluation": "2023-11-14T22:13:20.123Z",
+        "rules": [
+            {
+                "name": "x:sum",
+                "query": "sum(x)",
+                "labels": {"by": "rule"},
+                "health": "err",
+                "lastError": "too large",
+                "evaluationTime": 0.25,
+                "lastEvaluation": "2023-11-14T22:13:20.123Z",
+                "type": "recording",
+            },
+            {
+                "name": "Hot",
+                "query": "x > 1",
+                "labels": {},
+                "health": "unknown",
+                "evaluationTime": 0,
+                "lastEvaluation": "0001-01-01T00:00:00Z",
+                "type": "alerting",
+                "state": "inactive",
+                "duration": 300,
+                "keepFiringFor": 0,
+                "annotations": {"summary": "hot"},
+                "alerts": [],
+            },
+        ],
+    }
+    assert (second["name"], second["interval"]) == ("b", 60)
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        ([("type", "record")], ["x:sum", "y"]),
+        ([("type", "alert")], ["Hot"]),
+        ([("rule_name[]", "y"), ("rule_name[]", "Hot")], ["Hot", "y"]),
+        ([("rule_group[]", "b")], ["y"]),
+        ([("file[]", "rules.yml"), ("rule_name[]", "y")], ["y"]),
+        ([("file[]", "other.yml")], []),
+    ],
+)
+def test_only_what_was_asked_for(rules: Any, params: list[tuple[str, str]], names: list[str]) -> None:
+    found = rules(*params)["data"]["groups"]
+    assert [rule["name"] for group in found for rule in group["rules"]] == names
+
+
+def test_a_type_nobody_knows_is_refused(rules: Any) -> None:
+    answer = rules(("type", "other"))
+    assert (answer["status"], answer["errorType"]) == ("error", "bad_data")
+    assert answer["error"] == 'invalid parameter "type": not supported value "other"'
+
+
+def settings(folder: Path, text: str) -> Any:
+    file = folder / "trilens.yaml"
+    file.write_text(text)
+    return load_settings(file, environ={})
+
+
+def test_files_are_found_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    for name in ("b", "a"):
+        (tmp_path / "rules" / f"{name}.yml").write_text(f"groups: [{{name: {name}}}]")
+    text = "rules: {builtin: false, evaluation_interval: 15s, files: [rules/*.yml, rules/a.yml, more/*.yml]}"
+    found = rule_groups(settings(tmp_path, text))
+    assert [(group.name, group.interval_ms) for group in found] == [("a", 15_000), ("b", 15_000)]
+    with pytest.raises(ConfigError, match=re.escape("more/x.yml")):
+        rule_groups(settings(tmp_path, "rules: {files: [more/x.yml]}"))
+
+
+def test_the_shipped_rules_are_evaluated_unless_another_server_does(tmp_path: Path) -> None:
+    files = {group.file for group in rule_groups(settings(tmp_path, ""))}
+    assert files == {f"trilens/rules/{entry.name}" for entry in rule_files()}
+    assert rule_groups(settings(tmp_path, "rules: {builtin: false}")) == []
+    assert rule_groups(settings(tmp_path, "source: {url: 'http://127.0.0.1:1'}")) == []
+    with pytest.raises(ConfigError, match=r"rules\.files is set"):
+        settings(tmp_path, "source: {url: 'http://127.0.0.1:1'}\nrules: {files: [a.yml]}")
+
+
+def test_every_metric_of_the_rules_is_documented() -> None:
+    written = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
+    for metric in rule_metrics([]):
+        name = metric.name + ("_total" if metric.type == "counter" else "")
+        assert f"`{name}`" in written
+
+
+def test_a_server_evaluates_reloads_and_ends(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text("groups: [{name: g, interval: 200ms, rules: [{record: 'a:one', expr: 'vector(1)'}]}]")
+    (tmp_path / "trilens.yaml").write_text(
+        "rules: {builtin: false, files: [rules.yml]}\nagents: {this_machine: 'off'}\n"
+    )
+    with (
+        server(tmp_path, "--config", str(tmp_path / "trilens.yaml")) as (url, _),
+        httpx.Client(base_url=url) as client,
+    ):
+
+        def shown(metric: str) -> bool:
+            answer = client.get("/api/v1/query", params={"query": metric}).json()
+            return bool(answer["data"]["result"])
+
+        until(lambda: shown("a:one"), "the rule was not evaluated")
+        text = client.get("/metrics").text
+        assert re.search(r'trilens_rule_group_iterations_total\{rule_group="[^"]*rules.yml;g"\} [1-9]', text)
+        rules.write_text(rules.read_text().replace("vector(1)", "vector("))
+        refused = client.post("/-/reload")
+        assert refused.status_code == 400
+        assert f"{rules}:1:" in refused.text
+        assert shown("a:one")
+        rules.write_text(
+            "groups: [{name: g, interval: 200ms, rules: [{record: 'b:one', expr: 'vector(1)'}]}]"
+        )
+        assert client.post("/-/reload").status_code == 200
+        assert not shown("a:one")
+        until(lambda: shown("b:one"), "the new rule was not evaluated")
