@@ -29,7 +29,7 @@ servers: ## install the real servers the tests and benchmarks run against (Debia
 kubernetes: ## build the Kubernetes API server that tests run against, once for all checkouts (Debian source; minutes)
 	@tools/kubernetes
 
-demo: $(SERVER) ## a running Trilens with a small made-up fleet: open the address it prints
+demo: $(SERVER) ## a running Trilens with a simulated GPU cluster: open the address it prints
 	@$(BIN)/trilens demo $(ARGS)
 
 up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data

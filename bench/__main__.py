@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m bench [--quick] [--only intake,query]`; the tables go to RESULTS.md."""
+"""Run the benchmarks: `python -m bench [--quick] [--only intake,query,...]`; the tables go to RESULTS.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import trilens
-from bench import dataset, disk, intake, latency, report
+from bench import cluster, dataset, disk, intake, latency, report, rules
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -18,7 +18,6 @@ from trilens.simulate.fleet import Fleet
 
 OUT = Path(__file__).parent / "out"
 NODES_PER_TARGET = 5
-_SECTIONS = 4
 
 
 def run_intake(args: argparse.Namespace) -> list[str]:
@@ -54,9 +53,23 @@ def run_queries(args: argparse.Namespace) -> list[str]:
     return [report.queries(answers), report.disk(sizes), report.start(starts)]
 
 
+def run_kubernetes(args: argparse.Namespace) -> list[str]:
+    found = cluster.run(OUT, gpus=args.gpus, seconds=args.follow_seconds, probes=args.probes)
+    return [report.kubernetes(found)]
+
+
+def run_rules(args: argparse.Namespace) -> list[str]:
+    return [report.rules(rules.run(OUT, gpus=args.gpus, passes=args.passes))]
+
+
+PARTS = {"intake": run_intake, "query": run_queries, "kubernetes": run_kubernetes, "rules": run_rules}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="intake,query", help="intake, query, or both (default)")
+    parser.add_argument(
+        "--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}; all of them unless given"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the data; for trying things out")
     parser.add_argument("--intake-series", type=int, default=300_000)
     parser.add_argument("--intake-seconds", type=int, default=75)
@@ -66,8 +79,23 @@ def main() -> int:
     parser.add_argument(
         "--settle-seconds", type=int, default=120, help="for merges and compaction to calm down"
     )
+    parser.add_argument(
+        "--gpus",
+        type=int,
+        default=10_000,
+        help="of the cluster that is watched, and of the fleet that the rules go over",
+    )
+    parser.add_argument("--follow-seconds", type=int, default=60)
+    parser.add_argument("--probes", type=int, default=50)
+    parser.add_argument(
+        "--passes", type=int, default=3, help="over the rules, after the one that makes their series"
+    )
     args = parser.parse_args()
+    chosen = args.only.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"--only: there is no {', '.join(sorted(unknown))}")
     if args.quick:
+        args.gpus //= 10
         args.intake_series //= 10
         args.series //= 10
         args.intake_seconds = 45
@@ -80,12 +108,12 @@ def main() -> int:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     sections: list[str] = []
-    for name, run in (("intake", run_intake), ("query", run_queries)):
-        if name in args.only.split(","):
+    for name, run in PARTS.items():
+        if name in chosen:
             sections += run(args)
     text = report.whole("python -m bench " + " ".join(sys.argv[1:]), sections, versions())
     print(text)
-    if len(sections) == _SECTIONS and not args.quick:  # a part must not take the place of the whole
+    if set(chosen) == set(PARTS) and not args.quick:  # a part must not take the place of the whole
         report.RESULTS.write_text(text)
     shutil.rmtree(OUT, ignore_errors=True)
     return 0

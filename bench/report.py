@@ -13,9 +13,11 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from bench.cluster import ClusterResult
     from bench.disk import DiskResult
     from bench.intake import IntakeResult
     from bench.latency import QueryResult
+    from bench.rules import RulesResult
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -67,6 +69,30 @@ def disk(results: list[DiskResult]) -> str:
 def start(results: list[tuple[str, float, float]]) -> str:
     rows = [(name, f"{empty:.2f}", f"{full:.2f}") for name, empty, full in results]
     return "## Start\n\n" + table(("server", "ready on an empty directory, s", "on the data set, s"), rows)
+
+
+def kubernetes(found: ClusterResult) -> str:
+    median, slow, slowest = (found.seen_s[int(share * (len(found.seen_s) - 1))] for share in (0.5, 0.95, 1.0))
+    sync = f"{found.sync_s:.1f} s, {found.ready_s:.1f} until it answers ({found.sync_cpu_s:.1f} s of CPU)"
+    memory = f"{found.ready_mb:.0f} / {found.memory_mb:.0f} / {found.peak_mb:.0f} MB"
+    rows = [
+        ("first sync, from the start of the process", sync, "10 s"),
+        (f"following {found.changes_a_second:.0f} changes a second", f"{found.cores:.3f} cores", "0.1"),
+        (
+            "a new pod in the answers: median / 95 % / slowest",
+            f"{median:.2f} / {slow:.2f} / {slowest:.2f} s",
+            "1 s",
+        ),
+        ("memory: when it first answers / at the end / peak", memory, "500 MB"),
+    ]
+    size = f"{found.gpus:,} GPUs on {found.nodes:,} nodes with {found.pods:,} pods"
+    return f"## Kubernetes\n\n{size}.\n\n" + table(("what", "Trilens", "at most"), rows)
+
+
+def rules(results: list[RulesResult]) -> str:
+    rows = [(r.server, f"{r.gpus:,}", f"{r.recorded:,}", f"{r.cpu_s:.2f}", f"{r.cores:.3f}") for r in results]
+    head = ("server", "GPUs", "series recorded a pass", "CPU s a pass", "cores at the pack's interval")
+    return "## Rules\n\n" + table(head, rows)
 
 
 def queries(results: list[QueryResult]) -> str:

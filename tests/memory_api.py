@@ -16,9 +16,14 @@ from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.events import EventsApi
+from trilens.serve.gpus import GpusApi
+from trilens.serve.output import OutputApi
 from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
 from trilens.serve.probes import Probes, Readiness
+from trilens.serve.programs import ProgramsApi
+from trilens.serve.rules import RulesApi
 from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.status import StatusApi
@@ -30,7 +35,11 @@ from trilens.settings.load import load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from trilens.alert.evaluation import GroupState
     from trilens.model.labels import LabelFrame
+    from trilens.serve.agent_intake import AgentIntake
+    from trilens.store.events import EventRecords
+    from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadRecords
 
 
@@ -80,7 +89,12 @@ class Api:
     overrides: dict[str, Any] = field(default_factory=dict)
     reloads: list[str] = field(default_factory=list)
     ready: bool = True
+    readiness: dict[str, Any] = field(default_factory=lambda: {"store": {"damage": []}})
     workloads: WorkloadRecords | None = None
+    gpus: GpuRecords | None = None
+    rules: list[GroupState] = field(default_factory=list)
+    events: EventRecords | None = None
+    agents: AgentIntake | None = None
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -97,7 +111,7 @@ class Api:
             self.reloads.append("reload")
 
         async def readiness() -> Readiness:
-            return Readiness(self.ready, {"store": {"damage": []}})
+            return Readiness(self.ready, self.readiness)
 
         async def overview() -> Overview:
             return self.overview
@@ -113,9 +127,14 @@ class Api:
                 overview=overview,
                 status=StatusApi(lambda: self.settings, self.catalog, self.runner),
                 targets=TargetsApi(None),
+                rules=RulesApi(lambda: self.rules),
+                programs=ProgramsApi([]),
                 write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
                 backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
-                workloads=WorkloadsApi(self.workloads, None, self.runner, 1 << 20),
+                workloads=WorkloadsApi(self.workloads, None, self.runner, 1 << 20, self.gpus),
+                gpus=GpusApi(self.gpus, self.workloads, None, None, self.runner, 1 << 20),
+                events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
+                output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
             )
         )
 

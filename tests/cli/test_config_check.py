@@ -14,6 +14,13 @@ from trilens_process import trilens
 if TYPE_CHECKING:
     from pathlib import Path
 
+USABLE = """
+current-context: a
+contexts: [{name: a, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]
+users: [{name: u, user: {token: x}}]
+"""
+
 
 def write(directory: Path, name: str, text: str) -> str:
     (directory / name).write_text(text, encoding="utf-8")
@@ -56,7 +63,7 @@ def write(directory: Path, name: str, text: str) -> str:
         ),
         (
             "scrape:\n  scrape_configs: [{job_name: a, tls_config: {ca_file: no.pem}}]\n",
-            "a.yaml: cannot use the files of tls_config",
+            "a.yaml: cannot use the certificates of tls_config",
         ),
     ],
 )
@@ -122,3 +129,45 @@ def test_a_bad_option_is_not_blamed_on_the_file(
     assert said.returncode == 2
     assert said.stderr.startswith(f"trilens: {origin}: ")
     assert "trilens.yaml" not in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kubeconfig", "message"),
+    [
+        (
+            "{kubeconfig: k}",
+            None,
+            "a.yaml:3:11: kubernetes.clusters.lab.kubeconfig: cannot read the kubeconfig",
+        ),
+        ("{kubeconfig: k}", "contexts: []", "k: the kubeconfig: it has no current-context"),
+        ("{kubeconfig: k, context: b}", USABLE, "no context 'b' among its contexts (a)"),
+        ("{kubeconfig: k}", USABLE.replace("token: x", "client-certificate: no.pem"), "go together"),
+        ("{kubeconfig: k}", USABLE.replace("server:", "certificate-authority: no.pem, server:"), "no.pem"),
+        (
+            "{kubeconfig: k, add: [Servce]}",
+            USABLE,
+            "a.yaml:3:26: kubernetes.clusters.lab.add: Trilens does not",
+        ),
+        ("{kubeconfig: k, leave_out: [Evnt]}", USABLE, "kubernetes.clusters.lab.leave_out: Trilens does not"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said_at_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str, kubeconfig: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "a.yaml", f"kubernetes:\n  clusters:\n    lab: {cluster}\n")
+    if kubeconfig is not None:
+        write(tmp_path, "k", kubeconfig)
+    said = CliRunner().invoke(app, ["config", "check", "a.yaml"])
+    assert said.exit_code == 2
+    assert message in said.output
+    assert len(said.output.splitlines()) == 1
+
+
+def test_clusters_that_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "k", USABLE)
+    write(tmp_path, "a.yaml", "kubernetes: {clusters: {lab: {kubeconfig: k}, prod: {in_cluster: true}}}\n")
+    said = CliRunner().invoke(app, ["config", "check", "a.yaml"])
+    assert said.exit_code == 0, said.output
+    assert "a.yaml: warning: the cluster 'prod': in_cluster can be checked only in a pod" in said.output

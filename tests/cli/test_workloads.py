@@ -74,7 +74,8 @@ def test_a_workload_on_one_screen(server: str) -> None:
         "in all: running 15m, preempted 10m",
         "",
         "steps",
-        "  fit: Running",
+        "step  state    since                 for  pod",
+        "fit   Running  2026-01-14T12:00:00Z  25m  train-0",
     ]
 
 

@@ -11,6 +11,8 @@ from watching import IMPATIENT, as_user, watching
 from kubernetes_api import Rule
 from kubernetes_client import CRDS, Json, Resource
 from servers import until
+from trilens.collect.kubernetes.catalogue import choose
+from trilens.resolve.operators import BY_KIND
 
 if TYPE_CHECKING:
     from kubernetes_api import KubernetesServer
@@ -19,6 +21,14 @@ JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 RAY_JOBS = Resource("ray.io", "v3alpha7", "rayjobs", "RayJob")  # a version that nobody has seen yet
 _NAMED = {"fieldSelector": "metadata.name=jobsets.jobset.x-k8s.io"}
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+# Only their pods' labels and owner references are read.
+NOT_WATCHED = {"PodGroup.scheduling.run.ai", "Task.determined.ai", "ReplicationController"}
+
+
+def test_every_kind_that_may_be_a_workload_is_watched() -> None:
+    watched = {str(kind.group_kind) for kind in choose()}
+    known = {str(kind) for kind in BY_KIND if kind.group != "run.ai"}
+    assert known - watched == NOT_WATCHED
 
 
 def job_set(name: str) -> Json:

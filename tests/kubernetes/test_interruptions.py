@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,17 +16,34 @@ from kubernetes_client import NODES, PODS, Json
 from trilens.collect.kubernetes.kubeconfig import KubeconfigAccess
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tcp_proxy import TcpProxy
+    from watching import Watching
+
     from kubernetes_api import KubernetesServer
+    from trilens.collect.kubernetes.timing import WatchTiming
 
 
 def pod(name: str) -> Json:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "train"}]}}
 
 
-def through_port(server: KubernetesServer, port: int, folder: Path) -> KubeconfigAccess:
-    """The admin's access, by another port."""
+@asynccontextmanager
+async def watching_by_wire(
+    server: KubernetesServer, namespace: str, folder: Path, timing: WatchTiming = IMPATIENT
+) -> AsyncIterator[tuple[TcpProxy, Watching]]:
+    """Over a connection that can be cut and held."""
+    port = urlsplit(server.url).port
+    assert port is not None
+    async with tcp_proxy(port) as wire:
+        access = _through_port(server, wire.port, folder)
+        async with watching(access, only=["Pod"], namespaces=[namespace], timing=timing) as cluster:
+            yield wire, cluster
+
+
+def _through_port(server: KubernetesServer, port: int, folder: Path) -> KubeconfigAccess:
     config = yaml.safe_load(server.kubeconfig().read_text(encoding="utf-8"))
     config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
     file = folder / "through.kubeconfig"
@@ -91,19 +109,15 @@ async def test_a_connection_that_is_dropped(
     kubernetes: KubernetesServer, namespace: str, tmp_path: Path
 ) -> None:
     admin = kubernetes.client()
-    port = urlsplit(kubernetes.url).port
-    assert port is not None
-    async with tcp_proxy(port) as wire:
-        access = through_port(kubernetes, wire.port, tmp_path)
-        async with watching(access, only=["Pod"], namespaces=[namespace]) as cluster:
-            sink = cluster.sink
-            await cluster.until_synced("Pod")
-            await cluster.until_watched("Pod", namespace)
-            wire.cut()
-            admin.create(PODS, pod("a"), namespace)
-            await sink.until(lambda: "a" in sink.names("Pod", namespace))
-            state = cluster.resource("Pod", namespace)
-            assert (state.readings, state.connections) == (1, 2), "it goes on from where it was"
+    async with watching_by_wire(kubernetes, namespace, tmp_path) as (wire, cluster):
+        sink = cluster.sink
+        await cluster.until_synced("Pod")
+        await cluster.until_watched("Pod", namespace)
+        wire.cut()
+        admin.create(PODS, pod("a"), namespace)
+        await sink.until(lambda: "a" in sink.names("Pod", namespace))
+        state = cluster.resource("Pod", namespace)
+        assert (state.readings, state.connections) == (1, 2), "it goes on from where it was"
 
 
 async def test_a_watch_that_falls_silent(
@@ -111,22 +125,18 @@ async def test_a_watch_that_falls_silent(
 ) -> None:
     """The connection is there, and nothing comes: as behind a router that forgot it."""
     admin = kubernetes.client()
-    port = urlsplit(kubernetes.url).port
-    assert port is not None
-    async with tcp_proxy(port) as wire:
-        access = through_port(kubernetes, wire.port, tmp_path)
-        timing = replace(IMPATIENT, silence_s=1.0)
-        async with watching(access, only=["Pod"], namespaces=[namespace], timing=timing) as cluster:
-            sink = cluster.sink
-            await cluster.until_watched("Pod", namespace)
-            wire.hold()
-            admin.create(PODS, pod("a"), namespace)
-            wire.let_go()
-            await sink.until(lambda: "a" in sink.names("Pod", namespace))
-            state = cluster.resource("Pod", namespace)
-            assert state.readings == 1
-            assert state.connections >= 2
-            assert state.trouble is None
+    timing = replace(IMPATIENT, silence_s=1.0)
+    async with watching_by_wire(kubernetes, namespace, tmp_path, timing) as (wire, cluster):
+        sink = cluster.sink
+        await cluster.until_watched("Pod", namespace)
+        wire.hold()
+        admin.create(PODS, pod("a"), namespace)
+        wire.let_go()
+        await sink.until(lambda: "a" in sink.names("Pod", namespace))
+        state = cluster.resource("Pod", namespace)
+        assert state.readings == 1
+        assert state.connections >= 2
+        assert state.trouble is None
 
 
 async def test_a_watch_that_the_server_ends_is_opened_again(

@@ -118,7 +118,7 @@ def test_variables_that_may_be_secret_are_not_kept() -> None:
 def test_of_a_node_neither_images_nor_heartbeats() -> None:
     condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
     status = {"images": [{"names": ["x"]}], "conditions": [condition], "capacity": {"nvidia.com/gpu": "8"}}
-    body = read("Node", spec={"podCIDR": "10.0.0.0/24", "unschedulable": True}, status=status).body
+    body = read("Node", spec={"configSource": {"kind": "x"}, "unschedulable": True}, status=status).body
     assert body == {
         "spec": {"unschedulable": True},
         "status": {

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from watching import RecordingSink
 
+from kube_objects import to_object
 from trilens.collect.kubernetes.known_objects import KnownObjects
-from trilens.model.kubernetes import KubeObject
 
-POD = KubeObject(
-    cluster="c",
-    group="",
-    version="v1",
-    kind="Pod",
-    namespace="train",
-    name="a",
-    uid="u-a",
-    resource_version="1",
-    created_ms=0,
-    deleted_ms=None,
-    labels={},
-    annotations={},
-    owners=(),
-    body={},
+if TYPE_CHECKING:
+    from trilens.model.kubernetes import KubeObject
+
+POD = to_object(
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "train", "uid": "u-a"}}
 )
 OTHER = replace(POD, name="b", uid="u-b")
 

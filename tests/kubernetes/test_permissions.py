@@ -59,6 +59,13 @@ def apply(client: KubernetesClient, documents: list[Document]) -> None:
         client.create(ROLES[document["kind"]], document, namespace)
 
 
+def grant_all(client: KubernetesClient, identity: Identity) -> Document:
+    """Returns the role."""
+    documents = manifests(choose(), name=account(identity))
+    apply(client, documents)
+    return documents[0]
+
+
 def set_rules(client: KubernetesClient, role: Document, rules: list[dict[str, Any]]) -> None:
     resource, namespace = ROLES[role["kind"]], role["metadata"].get("namespace", "")
     client.patch(resource, role["metadata"]["name"], {"rules": rules}, namespace)
@@ -72,9 +79,7 @@ async def test_the_whole_cluster_with_exactly_the_generated_role(
 ) -> None:
     """And with each of its rules taken away, exactly what that rule is for is missed."""
     admin = server.client()
-    documents = manifests(choose(), name=account(trilens))
-    apply(admin, documents)
-    role = documents[0]
+    role = grant_all(admin, trilens)
     async with watching(as_user(server, trilens)) as cluster:
         sink = cluster.sink
         await cluster.until_synced(*(str(kind.group_kind) for kind in SERVED))
@@ -135,9 +140,7 @@ async def test_a_permission_that_is_taken_away_and_given_back(
     server: KubernetesServer, trilens: Identity
 ) -> None:
     admin = server.client()
-    documents = manifests(choose(), name=account(trilens))
-    apply(admin, documents)
-    role = documents[0]
+    role = grant_all(admin, trilens)
     admin.create(PODS, {**_POD, "metadata": {"name": "kept"}}, "serve")
     timing = replace(IMPATIENT, watch_s=1.0)  # a watch that is open goes on until it is opened again
     async with watching(as_user(server, trilens), only=["Pod", "Job.batch"], timing=timing) as cluster:

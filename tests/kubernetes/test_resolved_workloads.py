@@ -33,6 +33,7 @@ pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no manifests at {C
 
 PLURALS = {kind.group_kind: kind.plural for kind in choose()}
 BUILT_IN = ("", "apps", "batch")
+KNATIVE = ("Service", "Configuration", "Revision")
 
 
 class ResolvingSink(RecordingSink):
@@ -147,6 +148,7 @@ async def test_every_workload_of_the_corpus_resolves(private_kubernetes: Kuberne
         )
         await sink.until(lambda: all(sink.names("Pod", ns) == set(work.members) for ns, work in made.items()))
         await cluster.until_synced("ReplicaSet.apps", "StatefulSet.apps", "JobSet.jobset.x-k8s.io")
+        await cluster.until_synced(*(f"{kind}.serving.knative.dev" for kind in KNATIVE))
 
     resolver = sink.clusters["test"]
     resolver.settle(at_ms(0))
@@ -157,10 +159,7 @@ async def test_every_workload_of_the_corpus_resolves(private_kubernetes: Kuberne
         assert len({one.workload.uid for one in found.values()}) == 1
         seats = {key.name: Expected(one.role, one.group, one.node_rank) for key, one in found.items()}
         assert seats == work.members
-        # Knative's objects are not watched: there the labels have to tell.
-        doubts = {doubt.code for one in found.values() for doubt in one.doubts}
-        serverless = work.kind == "InferenceService" and work.name == "flowers-sample-gpu"
-        assert doubts == ({"owner-unread", "from-labels"} if serverless else set())
+        assert [doubt for one in found.values() for doubt in one.doubts] == []
 
 
 async def test_jobs_that_may_not_be_read(private_kubernetes: KubernetesServer) -> None:

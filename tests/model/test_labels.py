@@ -37,3 +37,15 @@ def test_a_frame_without_series_or_labels() -> None:
     for frame in (LabelFrame.empty(Symbols()), LabelFrame(Symbols(), (), np.zeros((2, 0), np.int32))):
         other = frame.coded_by(Symbols())
         assert (len(other), other.names, other.codes.shape) == (len(frame), (), frame.codes.shape)
+
+
+def test_a_frame_is_settled_where_it_holds_nothing_of_the_querys_own() -> None:
+    source = Symbols()
+    source.intern_all(["a", "b", "1", "2"])
+    query = source.fork()
+    settled = LabelFrame.of(query, ROWS).settled()
+    assert settled.symbols is source
+    assert written(settled) == ROWS
+    new = LabelFrame.of(query, [{"pod": "c"}])
+    assert new.settled() is new
+    assert LabelFrame.empty(query).settled().symbols is source

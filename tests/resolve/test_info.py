@@ -1,4 +1,4 @@
-"""The join metrics: one series per pod, one per GPU of a container, at every instant."""
+"""The join metric of pods: one series per pod at every instant."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from small_jobs import PYTORCHJOB
 
 from kube_objects import MadeObjects, at_ms, resolver
 from operators_at_work import put_to_work
-from trilens.model.workload import GpuUuid, PodKey
-from trilens.resolve.info import GpuBinding, gpu_info, pod_info
+from trilens.resolve.info import pod_info
 
 if TYPE_CHECKING:
     from trilens.resolve.resolver import ClusterResolver
@@ -79,35 +78,3 @@ def test_a_pod_that_is_over_has_no_series() -> None:
         found.changed(obj)
     found.settle(at_ms(1))
     assert made.manifests[-1]["metadata"]["name"] not in {one["pod"] for one in _info(found)}
-
-
-def test_labels_of_a_gpu() -> None:
-    made = MadeObjects()
-    put_to_work(PYTORCHJOB, made.create)
-    found = resolver()
-    for obj in made.objects():
-        found.changed(obj)
-    found.settle(at_ms(1))
-    pod = next(key for key in found.open_memberships if key.name == "llm-worker-1")
-    elsewhere = PodKey("test", "default", "stranger", "?")
-    uuid = GpuUuid("GPU-1")
-    bindings = [
-        GpuBinding(pod, "main", uuid),
-        GpuBinding(pod, "main", uuid, rank=17, local_rank=1),  # the SDK knows more than the kubelet
-        GpuBinding(pod, "main", uuid),
-        GpuBinding(pod, "main", GpuUuid("GPU-2"), instance="3"),
-        GpuBinding(elsewhere, "main", uuid),
-    ]
-    series = list(gpu_info(found.open_memberships, bindings))
-    common = {
-        "cluster": "test",
-        "namespace": "default",
-        "pod": "llm-worker-1",
-        "container": "main",
-        "workload": "llm",
-        "attempt": "0",
-    }
-    assert series == [
-        {**common, "UUID": "GPU-1", "GPU_I_ID": "", "rank": "17", "local_rank": "1"},
-        {**common, "UUID": "GPU-2", "GPU_I_ID": "3", "rank": "", "local_rank": ""},
-    ]

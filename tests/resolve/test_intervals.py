@@ -80,7 +80,7 @@ def test_what_is_learnt_later_begins_a_new_interval() -> None:
     assert all(one.membership.doubts == () for one in found.open_memberships.values())
 
 
-def test_a_restart_of_trilens_continues_what_was_open() -> None:
+def job_that_was_seen() -> tuple[MadeObjects, KeptIntervals, ClusterResolver]:
     made = MadeObjects()
     put_to_work(PYTORCHJOB, made.create)
     sink = KeptIntervals()
@@ -88,6 +88,11 @@ def test_a_restart_of_trilens_continues_what_was_open() -> None:
     for obj in made.objects():
         before.changed(obj)
     before.settle(at_ms(100))
+    return made, sink, before
+
+
+def test_a_restart_of_trilens_continues_what_was_open() -> None:
+    made, sink, before = job_that_was_seen()
     kept = dict(sink.memberships)
     gone = next(obj for obj in made.objects() if obj.name == "llm-worker-1")
 
@@ -124,14 +129,7 @@ def test_nothing_ends_before_the_pods_have_been_read() -> None:
 
 
 def test_attempts_count_on_after_a_restart_of_trilens() -> None:
-    made = MadeObjects()
-    put_to_work(PYTORCHJOB, made.create)
-    sink = KeptIntervals()
-    before = resolver(sink)
-    for obj in made.objects():
-        before.changed(obj)
-    before.settle(at_ms(100))
-
+    made, sink, _ = job_that_was_seen()
     worker = next(obj for obj in made.objects() if obj.name == "llm-worker-1")
     again = replace(worker, uid="again", created_ms=at_ms(200))
     after = resolver(sink)

@@ -75,3 +75,24 @@ def test_what_cannot_be_used_is_said_with_the_clusters_name(
 ) -> None:
     with pytest.raises(ConfigError, match=expected):
         KubernetesIntake(KubernetesSettings(clusters={"lab": cluster}), tmp_path, sink=None)  # type: ignore[arg-type]
+
+
+def test_every_key_of_a_cluster_is_documented() -> None:
+    table = (Path(__file__).parents[2] / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    for name in ClusterSettings.model_fields:
+        assert any(f"`{name}`" in row for row in rows), f"{name} is not in docs/kubernetes.md"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("on", "on"), ("off", "off"), ("auto", "auto"), ("'on'", "on"), ("true", "on")]
+)
+def test_a_switch_may_be_written_without_quotes(tmp_path: Path, written: str, meant: str) -> None:
+    file = write(tmp_path, f"kubernetes:\n  state_metrics: {written}\n")
+    assert load_settings(file, environ={}).kubernetes.state_metrics == meant
+
+
+def test_a_switch_has_three_positions(tmp_path: Path) -> None:
+    file = write(tmp_path, "kubernetes:\n  state_metrics: sometimes\n")
+    with pytest.raises(ConfigError, match=r"state_metrics.*'auto', 'on' or 'off'"):
+        load_settings(file, environ={})

@@ -3,6 +3,8 @@
 crash_child.py write DIR ROWS    writes batches for ever; prints a number once that batch is durable
 crash_child.py fill DIR          writes until the disk is full, then until it is not; see test_disk_full.py
 crash_child.py count DIR         prints {batch number: rows} of what is stored, and the damage
+crash_child.py tell DIR          tells records for ever; prints a number once those are on disk
+crash_child.py recall DIR        prints {number: whether it lasts} of the records that are there
 crash_child.py hold DIR          opens the store, prints a line, and waits for its input to close
 """
 
@@ -15,16 +17,21 @@ import numpy as np
 
 from trilens.model.errors import StoreReadOnly, TrilensError
 from trilens.model.labels import make_labels
+from trilens.model.life import MembershipInterval
+from trilens.model.workload import Membership, PodKey, WorkloadKey
 from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 from trilens.store.engine import Engine
 from trilens.store.horizon import Horizon
 from trilens.store.inserts import SampleBatch, SeriesRow
 from trilens.store.migrations import migrate
+from trilens.store.record_writer import RecordWriter
 from trilens.store.rows import read_samples
+from trilens.store.workloads import Span, WorkloadRecords
 from trilens.store.writer import Writer, WriterOptions
 
 T0 = 1_760_000_000_000
+RECORDED = WorkloadKey("prod", "ml", "batch", "Job", "train", "uid-train")
 ALWAYS = (-(1 << 60), 1 << 60)
 
 
@@ -99,6 +106,33 @@ def count(engine: Engine) -> None:
     )
 
 
+def pod(number: int, *, lasts: bool) -> MembershipInterval:
+    membership = Membership(PodKey("prod", "ml", f"p-{number}", f"uid-{number}"), RECORDED)
+    return MembershipInterval(membership, "n1", T0 + number, None if lasts else T0 + number + 1)
+
+
+def recorded(engine: Engine) -> dict[int, bool]:
+    writer = RecordWriter(engine)
+    found = WorkloadRecords(engine, writer).during(Span(T0 - 1, T0 + 10**9))
+    writer.close()
+    members = [member for history in found for member in history.members]
+    return {member.from_ms - T0: member.to_ms is None for member in members}
+
+
+def tell(engine: Engine) -> None:
+    """Record k begins, and k - 1, which is on disk, ends. A writer that was closed has written it all."""
+    number = max(recorded(engine), default=-1) + 1
+    while True:
+        writer = RecordWriter(engine)
+        records = WorkloadRecords(engine, writer)
+        records.membership(pod(number, lasts=True))
+        if number:
+            records.membership(pod(number - 1, lasts=False))
+        writer.close()
+        say(number)
+        number += 1
+
+
 def main() -> int:
     what, directory = sys.argv[1:3]
     try:
@@ -110,6 +144,10 @@ def main() -> int:
                 fill(engine)
             elif what == "count":
                 count(engine)
+            elif what == "tell":
+                tell(engine)
+            elif what == "recall":
+                say(recorded(engine))
             elif what == "hold":
                 say("open")
                 sys.stdin.read()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CHILD = Path(__file__).with_name("crash_child.py")
 ROUNDS = 15
+RECORD_ROUNDS = 3
 
 
 @contextmanager
@@ -50,27 +51,45 @@ def ask(*args: object) -> Any:
     return json.loads(out.splitlines()[-1])
 
 
+def killed_at_random(rng: random.Random, what: str, *args: object) -> tuple[int, int]:
+    """Runs a child that says numbers, and kills it; returns the first and the last that it said."""
+    with started(what, *args) as child:
+        first = last = hear(child)
+        timer = threading.Timer(rng.uniform(0.0, 0.4), child.kill)
+        timer.start()
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.endswith("\n"):
+                last = int(line)
+        timer.join()
+    return first, last
+
+
 def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
     rng = random.Random(20)
     rows, acknowledged = 2_000, -1
     for _ in range(ROUNDS):
-        with started("write", tmp_path, rows) as child:
-            first = hear(child)
-            assert first > acknowledged, "an acknowledged batch was written again: it had been lost"
-            acknowledged = first
-            timer = threading.Timer(rng.uniform(0.0, 0.4), child.kill)
-            timer.start()
-            assert child.stdout is not None
-            for line in child.stdout:
-                if line.endswith("\n"):
-                    acknowledged = int(line)
-            timer.join()
+        first, last = killed_at_random(rng, "write", tmp_path, rows)
+        assert first > acknowledged, "an acknowledged batch was written again: it had been lost"
+        acknowledged = last
     found = ask("count", tmp_path)
     batches = {int(k): n for k, n in found["batches"].items()}
     assert [k for k in range(acknowledged + 1) if batches.get(k) != rows] == []
     assert all(n == rows for n in batches.values()), "a batch of one day is there whole or not at all"
     assert found["series"] >= 5 * (acknowledged + 1)
     assert found["damage"] == []
+
+
+def test_records_that_were_written_survive_kill_9(tmp_path: Path) -> None:
+    rng = random.Random(21)
+    acknowledged = -1
+    for _ in range(RECORD_ROUNDS):
+        first, last = killed_at_random(rng, "tell", tmp_path)
+        assert first > acknowledged, "a record that was written had been lost"
+        acknowledged = last
+    lasts = {int(number): lasting for number, lasting in ask("recall", tmp_path).items()}
+    assert [k for k in range(acknowledged + 1) if k not in lasts] == []
+    assert not any(lasts[k] for k in range(acknowledged)), "an end that was written had been lost"
 
 
 def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> None:

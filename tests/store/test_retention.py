@@ -23,7 +23,7 @@ ALWAYS = (-(1 << 60), 1 << 60)
 
 
 def days(raw: int) -> Retention:
-    return Retention(timedelta(days=raw), timedelta(days=90), timedelta(days=400))
+    return Retention(timedelta(days=raw), timedelta(days=90), timedelta(days=400), timedelta(days=400))
 
 
 def ages(engine: Engine, now: int) -> list[int]:

@@ -6,11 +6,13 @@ import random
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from coming_and_going import BEGIN, DAY, HOUR, Held, append, evict, expected, open_store, power, read
+from reopening import reopening
 
 from trilens.model.errors import ConfigError, PromQLEvalError, QueryTooLarge, StoreError
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
@@ -143,18 +145,8 @@ def test_a_store_that_forgets_answers_as_one_that_does_not(location: str | Path,
 
 @pytest.fixture
 def reopen(location: str | Path) -> Iterator[Callable[..., Store]]:
-    """Open the same data again, closing what was open."""
-    opened: list[Store] = []
-
-    def open_again(**changes: object) -> Store:
-        while opened:
-            opened.pop().close()
-        opened.append(open_store(location, **changes))
-        return opened[-1]
-
-    yield open_again
-    for store in opened:
-        store.close()
+    with reopening(partial(open_store, location)) as again:
+        yield again
 
 
 def week(store: Store) -> None:
@@ -358,7 +350,7 @@ def test_series_of_which_nothing_is_left_are_deleted(reopen: Callable[..., Store
     evict(store)
     read(store, BEGIN, BEGIN + 7 * DAY, Matcher("pod", "=", "pod-0"))  # in memory while the disk forgets it
     upkeep = store._upkeep
-    upkeep._retention = Retention(*[timedelta(days=40)] * 3)
+    upkeep._retention = Retention(*[timedelta(days=40)] * 4)
     assert upkeep.delete_expired_series() == 0, "samples are still there"
     store._engine.command(
         f"ALTER TABLE samples DELETE WHERE t < {BEGIN + 5 * DAY} SETTINGS mutations_sync = 1"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from reopening import reopening
 
 from trilens.model.errors import IntakeError
 from trilens.model.labels import METRIC_NAME, make_labels
@@ -27,21 +28,14 @@ SMALL = 100 * CHUNK_BYTES
 
 @pytest.fixture
 def reopen(location: str | Path) -> Iterator[Callable[..., Store]]:
-    """Open the same data again, closing what was open."""
-    opened: list[Store] = []
+    where = {"url": location} if isinstance(location, str) else {"data_dir": location}
 
-    def open_again(**changes: object) -> Store:
-        while opened:
-            opened.pop().close()
-        where = {"url": location} if isinstance(location, str) else {"data_dir": location}
+    def open_one(**changes: object) -> Store:
         # These samples are from 2023, and must not expire while the test looks at them.
-        options = StoreOptions(**where, retention=timedelta(days=5000), **changes)
-        opened.append(Store.open(options, upkeep=False))
-        return opened[-1]
+        return Store.open(StoreOptions(**where, retention=timedelta(days=5000), **changes), upkeep=False)
 
-    yield open_again
-    for store in opened:
-        store.close()
+    with reopening(open_one) as again:
+        yield again
 
 
 def fill(store: Store, series: int, steps: int, begin: int = NOW) -> None:

@@ -97,6 +97,16 @@ def infos(url: str) -> set[tuple[str, str, str, str]]:
     return {(one["pod"], one["workload"], one["node_rank"], one["team"]) for one in metrics}
 
 
+def restarts(url: str) -> float | None:
+    """Of the job's containers, by the pods' series of kube-state-metrics."""
+    query = """sum by (workload) (
+        kube_pod_container_status_restarts_total
+        * on (cluster, namespace, pod) group_left (workload) trilens_workload_pod_info
+    )"""
+    found = httpx.get(f"{url}/api/v1/query", params={"query": query}).json()["data"]["result"]
+    return float(found[0]["value"][1]) if found else None
+
+
 def ready(url: str) -> int | None:
     found = httpx.get(f"{url}/api/workloads").json()["data"]
     return found[0]["members"]["ready"] if found else None
@@ -136,6 +146,11 @@ def test_a_job_is_seen_by_the_commands_and_keeps_its_history(
         exposed = httpx.get(f"{url}/metrics/workloads").text
         assert 'trilens_workload_pod_info{attempt="0",cluster="lab"' in exposed
         assert "trilens_workload_phase_seconds_total{" in exposed
+        # Nobody scrapes a kube-state-metrics, so its series are there all the same, and join.
+        until(lambda: restarts(url) == 0, "the restarts of the job are not known")
+        assert 'kube_pod_info{cluster="lab",namespace="ml"' in httpx.get(f"{url}/metrics/kubernetes").text
+        state = httpx.get(f"{url}/readyz").json()["kubernetes"]["state_metrics"]
+        assert state == {"lab": "exported"}
 
     # While Trilens is away, a pod goes.
     admin.delete(PODS, "train-worker-2", "ml")

@@ -44,10 +44,23 @@ class Client:
         """The whole envelope of a successful answer; ServerError for any other."""
         return self._ask("POST", path, data=form, content=body, params=params)
 
+    def probe(self, path: str) -> dict[str, Any]:
+        """What /readyz and the like say, well or not."""
+        answer, body = self._answer("GET", path)
+        if not isinstance(body, dict) or answer.status_code not in (200, 503):
+            raise _refused(answer.status_code, body)
+        return body
+
     def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        answer, envelope = self._answer(method, path, **request)
+        if not isinstance(envelope, dict) or envelope.get("status") != "success":
+            raise _refused(answer.status_code, envelope)
+        return envelope
+
+    def _answer(self, method: str, path: str, **request: Any) -> tuple[httpx.Response, Any]:
         try:
             answer = self._http.request(method, f"{self._url}{path}", **request)
-            envelope = answer.json()
+            return answer, answer.json()
         except httpx.HTTPError as e:
             raise ServerError(
                 f"no answer from {self._url}: {e or type(e).__name__}",
@@ -58,9 +71,6 @@ class Client:
                 f"{self._url} answered HTTP {answer.status_code}, and not in JSON",
                 hint="is it a Trilens server?",
             ) from e
-        if not isinstance(envelope, dict) or envelope.get("status") != "success":
-            raise _refused(answer.status_code, envelope)
-        return envelope
 
 
 def ask_server(server: str | None, params: dict[str, str]) -> dict[str, Any]:

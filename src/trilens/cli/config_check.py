@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
 from trilens.model.errors import ConfigError
 from trilens.serve.compose import scrape_configs
+from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate
 from trilens.settings.load import load_settings
 
@@ -39,10 +41,12 @@ def check_file(file: Path) -> FileReport:
         jobs = scrape_configs(settings)
         for job in jobs:
             HttpClient(job)  # reads its certificates
+        rule_groups(settings)
+        cluster_warnings = check_clusters(settings)
     except ConfigError as e:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"
         return FileReport(str(file), ok=False, error=message, where=e.where or str(file))
-    warnings = tuple(warning for job in jobs for warning in _warnings(job))
+    warnings = (*cluster_warnings, *(warning for job in jobs for warning in _warnings(job)))
     if settings.from_empty_file:
         warnings = ("the file is empty: every setting has its default",)
     return FileReport(str(file), ok=True, jobs=len(jobs), warnings=warnings)
@@ -50,7 +54,7 @@ def check_file(file: Path) -> FileReport:
 
 def _warnings(job: ScrapeConfig) -> Iterator[str]:
     if not any(section.targets for section in job.static_configs) and not (
-        job.file_sd_configs or job.http_sd_configs
+        job.file_sd_configs or job.http_sd_configs or job.kubernetes_sd_configs
     ):
         yield f"the job {job.job_name!r} has no targets"
     for section in job.file_sd_configs:

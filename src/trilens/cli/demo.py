@@ -1,77 +1,103 @@
-"""`trilens demo`: a server with a small fleet that does not exist."""
+"""`trilens demo`: a server with a cluster that does not exist."""
 
 import shutil
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-_TRY = (
-    ("power of the whole fleet, in watts", "sum(DCGM_FI_DEV_POWER_USAGE)"),
+if TYPE_CHECKING:
+    from trilens.simulate.over_http.described import Described
+
+_CLUSTER = "demo"
+TRY = (
+    ("the jobs of the cluster, and what each of them does now", "workloads"),
+    ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
+    ("the GPUs, and who holds them", "gpus"),
+    ("what the kernels of its nodes complained about", "events"),
     (
         "GPUs that look busy and do no work: a hung job",
-        "DCGM_FI_DEV_POWER_USAGE < 200 and on (UUID) DCGM_FI_DEV_GPU_UTIL > 95",
+        "query 'DCGM_FI_DEV_POWER_USAGE < 200 and on (UUID) DCGM_FI_DEV_GPU_UTIL > 95'",
     ),
+    ("the loss of each training job", "query 'avg by (job_name) (training_loss)'"),
     (
-        "GPUs that are too hot to run at full speed",
-        "DCGM_FI_DEV_SM_CLOCK < 1500 and DCGM_FI_DEV_GPU_TEMP > 80",
-    ),
-    (
-        "power by pod, from the energy counters, in watts",
-        'sum by (pod) (rate(DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{pod!=""}[30s])) / 1000',
+        "power by team, in watts, from the recording rules (which take half a minute)",
+        "query 'sum by (team) (trilens:gpu_power:watts)'",
     ),
 )
 
 
 def demo(
-    nodes: Annotated[int, typer.Option(metavar="N", min=1, max=200, help="Nodes of eight GPUs each.")] = 6,
+    gpus: Annotated[int, typer.Option(metavar="N", min=8, max=10_000, help="How large the cluster is.")] = 64,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:9333",
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="How often the fleet is scraped.")] = "5s",
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed makes the same fleet.")] = 0,
+    interval: Annotated[
+        str, typer.Option(metavar="DURATION", help="How often the cluster is scraped.")
+    ] = "5s",
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed makes the same cluster.")] = 0,
 ) -> None:
-    """Run a server with a simulated GPU fleet.
+    """Run a server with a simulated GPU cluster.
 
     Its data lies in a temporary directory, and is gone when it ends.
     """
     from tempfile import TemporaryDirectory
 
+    import uvloop  # noqa: F401 - an install without the server is told here, before anything starts
+
     from trilens.cli.times import read_duration
-    from trilens.serve.run import run_server
     from trilens.settings.load import validate
     from trilens.settings.tree import Settings
-    from trilens.simulate.fleet import Fleet
-    from trilens.simulate.targets import FleetTargets
+    from trilens.simulate.over_http.process import SimulatorFailed, SimulatorProcess
 
     read_duration(interval, "--interval")
-    fleet = Fleet(nodes, seed=seed)
-    with TemporaryDirectory(prefix="trilens-demo-") as directory, FleetTargets(fleet) as targets:
+    validate({"server": {"listen": listen}}, origins={"server.listen": "--listen"})
+    simulated = ["--scenario", "demo", "--gpus", str(gpus), "--seed", str(seed)]
+    with TemporaryDirectory(prefix="trilens-demo-") as directory, SimulatorProcess(simulated) as simulator:
+        from trilens.serve.run import run_server  # takes as long as the simulator takes to come up
+
+        try:
+            cluster = simulator.described()
+        except SimulatorFailed as e:
+            typer.echo(f"trilens: {e}", err=True)
+            raise typer.Exit(1) from e
 
         def load() -> Settings:
-            jobs = [
-                {"job_name": "dcgm", "static_configs": [{"targets": targets.addresses}]},
-                *([] if listen.endswith(":0") else [_itself(listen)]),
-            ]
-            tree = {
-                "server": {"listen": listen, "log_level": "warning"},
-                "storage": {"data_dir": f"{directory}/data"},
-                "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
-            }
+            tree = _settings(cluster, directory, listen, interval)
             return validate(tree, origins={"server.listen": "--listen"})
 
-        run_server(load, announce=lambda url, _: _introduce(url, nodes))
+        run_server(load, announce=lambda url, _: _introduce(url, cluster))
 
 
-def _itself(listen: str) -> dict[str, object]:
-    return {"job_name": "trilens", "static_configs": [{"targets": [listen]}]}
+def _settings(cluster: "Described", directory: str, listen: str, interval: str) -> dict[str, Any]:
+    jobs: list[dict[str, Any]] = [
+        {"job_name": "dcgm", **_found(cluster.dcgm_targets)},
+        {"job_name": "programs", **_found(cluster.program_targets)},
+    ]
+    if not listen.endswith(":0"):
+        jobs.append({"job_name": "trilens", "static_configs": [{"targets": [listen]}]})
+    return {
+        "server": {"listen": listen, "log_level": "warning"},
+        "storage": {"data_dir": f"{directory}/data"},
+        "kubernetes": {"clusters": {_CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
+        "agents": {"scrape_config": _found(cluster.agent_targets)},
+        "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
+    }
 
 
-def _introduce(url: str, nodes: int) -> None:
-    typer.echo(f"Trilens runs at {url} with {nodes} simulated nodes ({nodes * 8} GPUs). Ctrl-C ends it.\n")
+def _found(url: str) -> dict[str, Any]:
+    return {
+        "http_sd_configs": [{"url": url, "refresh_interval": "5s"}],
+        "relabel_configs": [{"target_label": "cluster", "replacement": _CLUSTER}],
+    }
+
+
+def _introduce(url: str, cluster: "Described") -> None:
     typer.echo(
-        "Try, in another terminal (the first samples come within seconds, rates after half a minute):\n"
+        f"Trilens runs at {url} with a simulated cluster of {cluster.gpus} GPUs on {cluster.nodes} nodes. "
+        "Ctrl-C ends it.\n"
     )
+    typer.echo("Try, in another terminal (the first samples come within seconds):\n")
     # As it was started, so that a line can be pasted where no `trilens` is on the path.
     command = "trilens" if shutil.which("trilens") else sys.argv[0]
-    for meaning, expression in _TRY:
-        server = "" if url == "http://127.0.0.1:9333" else f" --server {url}"
-        typer.echo(f"  # {meaning}\n  {command} query '{expression}'{server}\n")
+    server = "" if url == "http://127.0.0.1:9333" else f" --server {url}"
+    for meaning, arguments in TRY:
+        typer.echo(f"  # {meaning}\n  {command} {arguments}{server}\n")

@@ -8,8 +8,25 @@ from typing import Annotated
 import typer
 
 from trilens import __version__
-from trilens.cli import agent, backfill, config, demo, promql, query, show, up, workloads
+from trilens.cli import (
+    agent,
+    backfill,
+    config,
+    demo,
+    doctor,
+    events,
+    gpus,
+    kubernetes,
+    logs,
+    promql,
+    query,
+    rules,
+    show,
+    up,
+    workloads,
+)
 from trilens.cli.failure import report
+from trilens.cli.kubectl import program_name
 from trilens.model.errors import TrilensError
 
 app = typer.Typer(
@@ -25,10 +42,16 @@ app.command()(demo.demo)
 app.command()(agent.agent)
 app.command()(workloads.workloads)
 app.command()(show.show)
+app.command()(gpus.gpus)
+app.command()(events.events)
+app.command()(logs.logs)
+app.command()(doctor.doctor)
 app.command()(query.query)
 app.command()(backfill.backfill)
 app.add_typer(promql.app, name="promql")
+app.add_typer(rules.app, name="rules")
 app.add_typer(config.app, name="config")
+app.add_typer(kubernetes.app, name="kubernetes")
 
 _debug = False
 
@@ -58,7 +81,7 @@ def version() -> None:
 
 def main() -> None:
     try:
-        app()
+        app(prog_name=program_name())
     except (TrilensError, ImportError) as error:
         if _debug:
             raise

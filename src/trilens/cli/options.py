@@ -11,4 +11,15 @@ Server: TypeAlias = Annotated[
 At: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
 ]
+Namespace: TypeAlias = Annotated[
+    str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only of this namespace.")
+]
+AllNamespaces: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--all-namespaces",
+        "-A",
+        help="Of all namespaces, which is the default unless called as kubectl trilens.",
+    ),
+]
 AsList: TypeAlias = Annotated[bool, typer.Option("--json", help="Print a list of objects.")]

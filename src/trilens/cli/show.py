@@ -2,15 +2,14 @@
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
-from trilens.cli.options import AsList, At, Server
+from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
 
-if TYPE_CHECKING:
-    from trilens.cli.client import Client
+_EVENTS = "10"  # the latest so many are shown
 
 
 def show(
@@ -20,65 +19,33 @@ def show(
             metavar="WORKLOAD", help="A name, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME."
         ),
     ],
+    namespace: Namespace = None,
+    all_namespaces: AllNamespaces = False,
     at: At = None,
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """Show one workload: its members, its phases, and what is doubtful about it.
+    """Show one workload: its members, their GPUs, its phases, and what is doubtful about it.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
+    from trilens.cli.event_text import show_events
+    from trilens.cli.kubectl import namespace_wanted
+    from trilens.cli.naming import path_of
     from trilens.cli.times import at_parameter
     from trilens.cli.workload_text import show_workload
 
     params = at_parameter(at, time.time())
     with Client(server) as client:
-        path = _path(client, workload, params)
+        path = path_of(client, workload, namespace_wanted(namespace, all_namespaces), params)
         answer = client.get(f"/api/workloads/{quote(path)}", params)
+        until = {"to": params["at"]} if "at" in params else {}
+        events = client.get("/api/events", {"workload": path, "from": "0", "limit": _EVENTS, **until})["data"]
     show_notes(answer)
     if as_json:
-        typer.echo(json.dumps([answer["data"]], ensure_ascii=False))
+        typer.echo(json.dumps([{**answer["data"], "events": events}], ensure_ascii=False))
     else:
         show_workload(answer["data"])
-
-
-def _path(client: "Client", written: str, params: dict[str, str]) -> str:
-    """CLUSTER/NAMESPACE/KIND/NAME of the one workload that is meant."""
-    from trilens.model.errors import NotFound, RequestError
-
-    parts = written.split("/")
-    if not all(parts) or len(parts) not in (1, 2, 4):
-        raise RequestError(
-            f"{written!r} names no workload",
-            hint="write NAME, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME",
-        )
-    if len(parts) == 4:
-        return written
-    everything = client.get("/api/workloads", params)["data"]
-    found = [one for one in everything if _is_meant(one, parts)]
-    if not found:
-        raise NotFound(
-            f"no workload {written!r} at that time",
-            hint="trilens workloads lists them; one that is gone is shown by "
-            "CLUSTER/NAMESPACE/KIND/NAME, or with --at",
-        )
-    if len(found) > 1:
-        raise RequestError(
-            f"{written!r} may be any of {', '.join(sorted(_full_name(one) for one in found))}",
-            hint="write one of these",
-        )
-    return _full_name(found[0])
-
-
-def _is_meant(one: dict[str, Any], parts: list[str]) -> bool:
-    if one["name"] != parts[-1]:
-        return False
-    kinds = (one["kind"].lower(), f"{one['kind']}.{one['group']}".lower())
-    return len(parts) == 1 or parts[0] == one["namespace"] or parts[0].lower() in kinds
-
-
-def _full_name(one: dict[str, Any]) -> str:
-    kind = f"{one['kind']}.{one['group']}" if one["group"] else one["kind"]
-    return f"{one['cluster']}/{one['namespace']}/{kind}/{one['name']}"
+        show_events(events)

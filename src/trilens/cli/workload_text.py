@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from trilens.cli.doubt_text import doubt_text
+from trilens.cli.gpu_text import show_gpus
 from trilens.cli.order import natural
+from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_moment
 
-_PIPE_WIDTH = 10_000  # in a pipe nothing is folded or cut
 _UNKNOWN = "-"
 
 
@@ -35,7 +33,7 @@ def workloads_table(found: list[dict[str, Any]]) -> None:
     ]
     rows.sort(key=lambda row: [natural(cell) for cell in row])
     titles = ["namespace", "workload", "kind", "team", "phase", "for", "ready", "attempt", "doubts"]
-    _print_table(["cluster", *titles] if several else titles, rows)
+    print_table(["cluster", *titles] if several else titles, rows)
 
 
 def show_workload(found: dict[str, Any]) -> None:
@@ -50,14 +48,15 @@ def show_workload(found: dict[str, Any]) -> None:
     typer.echo(f"  members ready {_members(one['members'])}, attempt {one['attempt']}")
     facts = [(name, one[name.replace(" ", "_")]) for name in ("team", "cost centre", "experiment", "queue")]
     typer.echo("  " + ", ".join(f"{name} {value or 'unknown'}" for name, value in facts))
-    _section("doubts", [_doubt(doubt) for doubt in one["doubts"]])
+    _section("doubts", [doubt_text(doubt) for doubt in one["doubts"]])
     typer.echo("\nmembers")
-    _print_table(
+    print_table(
         ["attempt", "rank", "role", "pod", "node", "state", "since", "until"],
         [_member(member) for member in found["members"]],
     )
+    show_gpus(found["gpus"])
     typer.echo("\nphases")
-    _print_table(
+    print_table(
         ["attempt", "phase", "since", "for", "reason"],
         [
             [
@@ -72,7 +71,9 @@ def show_workload(found: dict[str, Any]) -> None:
     )
     spent = sorted(found["seconds_in_phase"].items(), key=lambda pair: -pair[1])
     typer.echo("in all: " + ", ".join(f"{phase} {_length(seconds)}" for phase, seconds in spent))
-    _section("steps", [f"{step['name']}: {step['state']}" for step in found["steps"]])
+    if found["steps"]:
+        typer.echo("\nsteps")
+        print_table(["step", "state", "since", "for", "pod"], [_step(step) for step in found["steps"]])
 
 
 def _member(member: dict[str, Any]) -> list[str]:
@@ -89,9 +90,15 @@ def _member(member: dict[str, Any]) -> list[str]:
     ]
 
 
-def _doubt(doubt: dict[str, Any]) -> str:
-    remedy = f"; {doubt['remedy']}" if doubt["remedy"] else ""
-    return f"{doubt['code']}: {doubt['text']}{remedy}"
+def _step(step: dict[str, Any]) -> list[str]:
+    begun = step["started_ms"] is not None
+    return [
+        step["name"],
+        step["state"],
+        show_moment(step["started_ms"] / 1000) if begun else _UNKNOWN,
+        _length(step["seconds"]) if begun else _UNKNOWN,
+        step["pod"] or _UNKNOWN,
+    ]
 
 
 def _phase_since(phase: dict[str, Any] | None) -> tuple[str, str]:
@@ -116,14 +123,3 @@ def _section(title: str, lines: list[str]) -> None:
         typer.echo(f"\n{title}")
         for line in lines:
             typer.echo(f"  {line}")
-
-
-def _print_table(titles: list[str], rows: list[list[str]]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), collapse_padding=True)
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-    for line in console.render_lines(table, console.options):
-        typer.echo("".join(segment.text for segment in line).rstrip())

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, At, Server
+from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
 
 
 def workloads(
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only of this namespace.")
-    ] = None,
+    namespace: Namespace = None,
+    all_namespaces: AllNamespaces = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this cluster.")] = None,
     phase: Annotated[
         str | None, typer.Option(metavar="PHASE", help="Only those in this phase, such as queued.")
@@ -27,9 +26,11 @@ def workloads(
     """
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
+    from trilens.cli.kubectl import namespace_wanted
     from trilens.cli.times import at_parameter
     from trilens.cli.workload_text import workloads_table
 
+    namespace = namespace_wanted(namespace, all_namespaces)
     filters = {"namespace": namespace, "cluster": cluster, "phase": phase}
     params = {name: value for name, value in filters.items() if value is not None}
     with Client(server) as client:
@@ -40,4 +41,5 @@ def workloads(
     elif answer["data"]:
         workloads_table(answer["data"])
     else:
-        typer.echo("no workloads", err=True)
+        where = f" in namespace {namespace}" if namespace is not None else ""
+        typer.echo(f"no workloads{where}", err=True)

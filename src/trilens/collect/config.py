@@ -213,6 +213,15 @@ def load_scrape_configs(
     return configs
 
 
+def load_scrape_config(
+    section: Mapping[str, Any], base_dir: Path, place: Place, job_name: str
+) -> ScrapeConfig:
+    """One job that is written by itself, and has its name from us."""
+    if "job_name" in section:
+        raise _wrong(place / "job_name", f"this job is called {job_name}, and needs no name")
+    return _load_one({**section, "job_name": job_name}, _Defaults({}, place), place, base_dir)
+
+
 def read_scrape_configs(file: Path, what: str) -> list[ScrapeConfig]:
     """The jobs of a prometheus.yml; `what` is its role, for the error when it cannot be read."""
     document = read_yaml(file, what)

@@ -85,17 +85,16 @@ class DirectHttp:
         loop = asyncio.get_running_loop()
         tls = self._tls() if origin.tls else None
         server_name = (self._server_name or origin.host).rstrip(".") if origin.tls else None
+        connection = HttpConnection(origin, self, AnswerReader(self._memory.scratch, self._memory.buffers))
         try:
             addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
             connected = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_S)
-            _, connection = await loop.create_connection(
-                lambda: HttpConnection(
-                    origin, self, AnswerReader(self._memory.scratch, self._memory.buffers)
-                ),
-                sock=connected,
-                ssl=tls,
-                server_hostname=server_name,
+            await loop.create_connection(
+                lambda: connection, sock=connected, ssl=tls, server_hostname=server_name
             )
+        except asyncio.CancelledError:
+            self.lost(connection)  # uvloop closes one that was just made, and does not tell it
+            raise
         except (OSError, RuntimeError) as e:  # uvloop has RuntimeErrors for addresses that it cannot use
             raise HttpFailure(f"cannot connect: {explain(e)}") from e
         return connection

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from trilens.collect.config_section import ConfigPath, Secret, Section, Text
+from trilens.collect.kubernetes.tls import load_chain
 from trilens.model.errors import ConfigError
 from trilens.settings.group import read_secret
 
@@ -65,7 +66,9 @@ class Authorization(Section):
 class TlsConfig(Section):
     ca: str | None = None
     ca_file: ConfigPath | None = None
+    cert: str | None = None
     cert_file: ConfigPath | None = None
+    key: Secret | None = None
     key_file: ConfigPath | None = None
     server_name: str | None = None
     insecure_skip_verify: bool = False
@@ -74,10 +77,11 @@ class TlsConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> TlsConfig:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file go together")
-        if self.ca is not None and self.ca_file is not None:
-            raise ValueError("give ca or ca_file, not both")
+        for name in ("ca", "cert", "key"):
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                raise ValueError(f"give {name} or {name}_file, not both")
+        if (self.cert_file is None) != (self.key_file is None) or (self.cert is None) != (self.key is None):
+            raise ValueError("a certificate and its key go together, both as files or both as texts")
         return self
 
     def context(self) -> ssl.SSLContext:
@@ -85,8 +89,10 @@ class TlsConfig(Section):
             context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca)
             if self.cert_file is not None:
                 context.load_cert_chain(self.cert_file, self.key_file)
-        except (OSError, ssl.SSLError) as e:
-            raise ConfigError(f"cannot use the files of tls_config: {e}") from e
+            if self.cert is not None and self.key is not None:
+                load_chain(context, self.cert, self.key.get_secret_value())
+        except (OSError, ssl.SSLError, ValueError) as e:
+            raise ConfigError(f"cannot use the certificates of tls_config: {e}") from e
         if self.insecure_skip_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

@@ -12,6 +12,7 @@ import uvloop
 
 from trilens.collect.appender import Appender, ScrapeStats
 from trilens.collect.body_buffer import ReceiveMemory
+from trilens.collect.discovery import SharedDiscoveries
 from trilens.collect.endings import Endings
 from trilens.collect.loop import Timing
 from trilens.collect.pool import ScrapePool
@@ -56,6 +57,7 @@ class ScrapeManager:
         seed = f"{socket.gethostname()}{sorted((external_labels or {}).items())}"
         self._timing = Timing(seed, timestamp_tolerance_s)
         self._memory = ReceiveMemory()
+        self._discoveries = SharedDiscoveries()
         self._pools: dict[str, ScrapePool] = {}
         self._endings = Endings(self._appender, self._alive_with)
         # A scrape costs a seventh less CPU on it than on asyncio's own.
@@ -99,6 +101,10 @@ class ScrapeManager:
             for family in list(loop.metadata.values())
         ]
 
+    def discovery_troubles(self) -> list[str]:
+        """What keeps jobs from finding all of their targets."""
+        return self._discoveries.troubles()
+
     def stats(self) -> ScrapeStats:
         return self._appender.stats.copy()
 
@@ -118,7 +124,9 @@ class ScrapeManager:
         wanted = {config.job_name: config for config in configs}
         # Made first: a configuration whose certificates cannot be read changes nothing.
         fresh = {
-            job: ScrapePool(config, self._appender, self._timing, self._endings, self._memory)
+            job: ScrapePool(
+                config, self._appender, self._timing, self._endings, self._memory, self._discoveries
+            )
             for job, config in wanted.items()
             if job not in self._pools or self._pools[job].config != config
         }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trilens.collect.appender import Appender
     from trilens.collect.body_buffer import ReceiveMemory
     from trilens.collect.config import ScrapeConfig
-    from trilens.collect.discovery import TargetLabels
+    from trilens.collect.discovery import SharedDiscoveries, TargetLabels
     from trilens.collect.endings import Endings
     from trilens.model.labels import Labels
 
@@ -37,6 +37,7 @@ class ScrapePool:
         timing: Timing,
         endings: Endings,
         memory: ReceiveMemory,
+        shared: SharedDiscoveries,
     ) -> None:
         self.config = config
         self._appender = appender
@@ -44,7 +45,7 @@ class ScrapePool:
         self._endings = endings
         # Both read files, and say so when they cannot, before anything has started.
         self._client = HttpClient(config, memory)
-        self._discoveries = discoveries_of(config)
+        self._discoveries = discoveries_of(config, shared)
         self._discovery_tasks: list[asyncio.Task[None]] = []
         self._found: dict[tuple[int, str], Sequence[TargetLabels]] = {}
         self._loops: dict[_Key, ScrapeLoop] = {}

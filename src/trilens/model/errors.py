@@ -4,7 +4,8 @@ TrilensError
 ├── ConfigError                a setting, a file of settings, or a command line
 │   └── UnknownSetting         ... that nobody knows, with the nearest known one
 ├── RequestError               an API request whose parameters make no sense
-│   └── NotFound               ... that asks for something that is not there
+│   ├── NotFound               ... that asks for something that is not there
+│   └── NotReadYet             ... that asks for something that is not known yet
 ├── IntakeError                something sent to us that we cannot take
 │   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
 │   ├── ScrapeError            a target that did not answer as it should
@@ -85,6 +86,11 @@ class RequestError(TrilensError):
 class NotFound(RequestError):
     http_status = 404
     prometheus_type = "not_found"
+
+
+class NotReadYet(RequestError):
+    http_status = 503
+    prometheus_type = "unavailable"
 
 
 class IntakeError(TrilensError):

@@ -54,6 +54,12 @@ class Symbols:
         """Whether a code of `other` means the same here."""
         return self is other or (self._parent is not None and self._parent.reads(other))
 
+    def settled(self, codes: Codes) -> Symbols:
+        """The table that these codes are of: what this one extends, if none is its own."""
+        if self._parent is None or (codes.size and int(codes.max()) >= self._base):
+            return self
+        return self._parent.settled(codes)
+
     def find(self, text: str) -> int | None:
         """The code of `text`, or None when it was never interned."""
         code = self._codes.get(text)
@@ -121,6 +127,14 @@ class LabelFrame:
         codes, place = np.unique(self.codes, return_inverse=True)
         known = symbols.intern_all(self.symbols.texts(codes.tolist()))
         return LabelFrame(symbols, self.names, known[place].reshape(self.codes.shape))
+
+    def settled(self) -> LabelFrame:
+        """The same labels by the source's own table, where they hold no string that only the query knows.
+
+        Frames of two queries can then be compared code by code.
+        """
+        symbols = self.symbols.settled(self.codes)
+        return self if symbols is self.symbols else LabelFrame(symbols, self.names, self.codes)
 
     def column(self, name: str) -> Codes:
         """Every series' code for one label; zeros when none has it."""

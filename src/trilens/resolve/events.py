@@ -40,7 +40,7 @@ class EventLog:
             if len(self._strangers) > MOST_STRANGERS:
                 self.forget(next(iter(self._strangers)))
         reasons = self._by_object.setdefault(about, {})
-        noted = Noted(_time(event), text(event.body, "message") or text(event.body, "note"))
+        noted = Noted(happened_ms(event), text(event.body, "message") or text(event.body, "note"))
         if reason not in reasons or reasons[reason].at_ms <= noted.at_ms:
             reasons.pop(reason, None)
             reasons[reason] = noted
@@ -73,7 +73,7 @@ def about_whom(event: KubeObject) -> About:
     return About(text(who, "kind"), text(who, "name"), text(who, "uid"))
 
 
-def _time(event: KubeObject) -> int:
+def happened_ms(event: KubeObject) -> int:
     """When it last happened. Each version of the API keeps that elsewhere."""
     body = event.body
     times = (

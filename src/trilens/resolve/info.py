@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from trilens.model.gpu import GpuBinding
     from trilens.model.life import MembershipInterval
-    from trilens.model.workload import GpuUuid, PodKey, Workload, WorkloadKey
+    from trilens.model.workload import PodKey, Workload, WorkloadKey
 
 POD_INFO = "trilens_workload_pod_info"
 GPU_INFO = "trilens_workload_gpu_info"
 
 Labels = dict[str, str]
-
-
-class GpuBinding(NamedTuple):
-    """A GPU, or an instance of one, in a container's hands. Ranks are a process's: None where nobody told."""
-
-    pod: PodKey
-    container: str
-    uuid: GpuUuid
-    instance: str = ""  # GPU_I_ID, with MIG
-    rank: int | None = None
-    local_rank: int | None = None
 
 
 def pod_info(
@@ -51,37 +41,34 @@ def pod_info(
 def gpu_info(
     members: Mapping[PodKey, MembershipInterval], bindings: Iterable[GpuBinding]
 ) -> Iterator[Labels]:
-    """A binding that is told twice counts once, the one that knows the rank first; one whose pod is in no
-    workload is left out."""
-    best: dict[tuple[PodKey, str, str, str], GpuBinding] = {}
+    """A binding whose pod is in no workload is left out. Of two pods with one name, one of them about to go,
+    the one that came later holds it."""
+    found: dict[tuple[str, ...], tuple[int, Labels]] = {}
     for binding in bindings:
-        key = (binding.pod, binding.container, binding.uuid, binding.instance)
-        known = best.get(key)
-        if known is None or _knows_more(binding, known):
-            best[key] = binding
-    for binding in best.values():
         interval = members.get(binding.pod)
         if interval is None:
             continue
-        yield {
-            "cluster": binding.pod.cluster,
-            "namespace": binding.pod.namespace,
-            "pod": binding.pod.name,
-            "container": binding.container,
-            "UUID": binding.uuid,
-            "GPU_I_ID": binding.instance,
-            "workload": interval.membership.workload.name,
-            "attempt": str(interval.membership.attempt),
-            "rank": _number(binding.rank),
-            "local_rank": _number(binding.local_rank),
-        }
-
-
-def _knows_more(one: GpuBinding, other: GpuBinding) -> bool:
-    return (one.rank is not None, one.local_rank is not None) > (
-        other.rank is not None,
-        other.local_rank is not None,
-    )
+        key = (*binding.pod[:3], binding.container, *binding.gpu)
+        known = found.get(key)
+        if known is not None and known[0] > interval.from_ms:
+            continue
+        found[key] = (
+            interval.from_ms,
+            {
+                "cluster": binding.pod.cluster,
+                "namespace": binding.pod.namespace,
+                "pod": binding.pod.name,
+                "container": binding.container,
+                "UUID": binding.gpu.uuid,
+                "GPU_I_ID": binding.gpu.instance,
+                "workload": interval.membership.workload.name,
+                "attempt": str(interval.membership.attempt),
+                "rank": _number(binding.rank),
+                "local_rank": _number(binding.local_rank),
+            },
+        )
+    for _, labels in found.values():
+        yield labels
 
 
 def _number(value: int | None) -> str:

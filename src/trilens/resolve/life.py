@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.model.life import Phase
 from trilens.resolve.operators.kueue import admission, admitted_ms
+from trilens.resolve.reading import condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trilens.model.kubernetes import KubeObject
     from trilens.model.life import PhaseInterval
@@ -40,6 +41,7 @@ class View(NamedTuple):
     operator: Operator | None  # None: a kind that nobody knows
     own: KubeObject | None  # its own object, where that can be read and still exists
     members: Sequence[Member]
+    roles: Mapping[str, int]  # how many members have each
     admissions: Sequence[KubeObject]  # Kueue's Workloads for it
     last: PhaseInterval | None
 
@@ -131,10 +133,28 @@ def _by_live_pods(view: View, live: Sequence[Member], said: Said | None) -> Mome
             reason = f"{member.name}: {member.stage.reason}"
             return Moment(Phase.RESTARTING, reason, member.stage.since_ms)
     if len(running) == len(stages):
+        if lacking := _lacking(view):
+            return Moment(Phase.RESTARTING if _has_run(view) else Phase.SCHEDULING, lacking, None)
         return Moment(Phase.RUNNING, "", _latest([stage.since_ms for stage in running]))
     if said is not None and said.phase is Phase.RESTARTING:
         return Moment(*said)
     return _moment(min(stages, key=lambda stage: _ORDER[stage.phase]))
+
+
+def _lacking(view: View) -> str:
+    """Which pods are not there without which it does not run: gone, or not made yet."""
+    if view.operator is None or view.own is None or "" in view.roles:  # who has no role may have any
+        return ""
+    counts = [(view.roles.get(role, 0), need, role) for role, need in view.operator.needs(view.own).items()]
+    return ", ".join(
+        f"{there} of {need} {role} pods are there" for there, need, role in counts if there < need
+    )
+
+
+def _has_run(view: View) -> bool:
+    if view.last is not None:
+        return view.last.phase in (Phase.RUNNING, Phase.RESTARTING)
+    return view.own is not None and condition(view.own, "Running") is not None
 
 
 def _without_live_pods(view: View, said: Said | None) -> Moment | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trilens.resolve.interruptions import is_reclaimed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from trilens.model.kubernetes import KubeObject
     from trilens.resolve.events import Noted
@@ -33,6 +33,10 @@ class Nodes:
     def removed(self, node: KubeObject) -> None:
         self._there.discard(node.name)
         self._forget(node.name)
+
+    def names(self) -> Iterator[str]:
+        """Of the nodes that are there."""
+        yield from tuple(self._there)
 
     def put(self, pod: str, node: str) -> None:
         if node:

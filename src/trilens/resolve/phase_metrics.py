@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from trilens.model.workload import Workload
-    from trilens.resolve.resolver import ClusterResolver
+    from trilens.model.life import MembershipInterval, Phase, PhaseInterval
+    from trilens.model.workload import PodKey, Workload, WorkloadKey
 
 PHASE = "trilens_workload_phase"
 PHASE_SECONDS = "trilens_workload_phase_seconds_total"
@@ -20,7 +20,20 @@ class PhaseSample(NamedTuple):
     value: float
 
 
-def phase_metrics(resolver: ClusterResolver, at_ms: int) -> Iterator[PhaseSample]:
+class Resolver(Protocol):
+    """Whoever makes workloads of something: of a cluster's objects, or of processes on machines."""
+
+    @property
+    def open_memberships(self) -> Mapping[PodKey, MembershipInterval]: ...
+
+    def workloads(self) -> Mapping[WorkloadKey, Workload]: ...
+
+    def phase(self, workload: WorkloadKey) -> PhaseInterval | None: ...
+
+    def time_in_each(self, workload: WorkloadKey, at_ms: int) -> Mapping[Phase, int]: ...
+
+
+def phase_metrics(resolver: Resolver, at_ms: int) -> Iterator[PhaseSample]:
     """Unique per workload and phase: of two with one name the newer one tells."""
     newest: dict[tuple[str, ...], Workload] = {}
     for record in resolver.workloads().values():

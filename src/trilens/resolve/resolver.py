@@ -6,7 +6,7 @@ lists are in, so that no pod is placed before its owners are known, then after e
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from trilens.resolve.stages import clock_error_ms, finished_ms, is_over, milesto
 from trilens.resolve.topology import Place, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from trilens.model.kubernetes import KubeObject
     from trilens.model.life import MembershipInterval, PhaseInterval
@@ -194,10 +194,29 @@ class ClusterResolver:
             if (known := self._as_member.get(uid)) is not None and known[1].stage.phase is Phase.RUNNING
         )
 
+    def members(self, workload: WorkloadKey) -> Iterator[tuple[KubeObject, Membership]]:
+        """Its pods, with their places in it."""
+        job = self._jobs.get(workload)
+        for placed in job.pods.values() if job is not None else ():
+            yield placed.pod, self._membership(placed)
+
     def place_of(self, node: str) -> Place | None:
         """Zone, rack, switch and NVLink domain of a node; None for one that is not there."""
         found = self._objects.named(_NODE, "", node)
         return place_of(found, self._topology) if found is not None else None
+
+    def nodes(self) -> Iterator[KubeObject]:
+        for name in self._nodes.names():
+            found = self._objects.named(_NODE, "", name)
+            if found is not None:
+                yield found
+
+    def pods(self) -> Iterator[KubeObject]:
+        """Those that were placed in a workload, or found to be in none."""
+        for uid in (*self._placed, *(key.uid for key in self._no_workload)):
+            found = self._objects.get(uid)
+            if found is not None:
+                yield found
 
     # Marking what a change touches
 
@@ -421,10 +440,12 @@ class ClusterResolver:
         }
         if own is not None and own.group_kind == KUEUE_WORKLOAD:
             admissions[own.uid] = own
+        present = sitting(job.pods.values())
         return View(
             BY_KIND.get(GroupKind(workload.group, workload.kind)),
             own if own is not None and own.deleted_ms is None else None,
-            [self._member(pod, job, at_ms) for pod in sitting(job.pods.values())],
+            [self._member(pod, job, at_ms) for pod in present],
+            Counter(job.pods[pod.uid].placement.seat.role for pod in present),
             tuple(admissions.values()),
             self._phases.now(workload),
         )

@@ -32,10 +32,15 @@ if TYPE_CHECKING:
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.backfill import BackfillApi
+    from trilens.serve.events import EventsApi
+    from trilens.serve.gpus import GpusApi
     from trilens.serve.home import Ask
+    from trilens.serve.output import OutputApi
     from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
+    from trilens.serve.programs import ProgramsApi
+    from trilens.serve.rules import RulesApi
     from trilens.serve.runner import QueryRunner
     from trilens.serve.self_metrics import SelfMetrics
     from trilens.serve.status import StatusApi
@@ -70,9 +75,14 @@ class Parts:
     overview: Callable[[], Awaitable[Overview]]
     status: StatusApi
     targets: TargetsApi
+    rules: RulesApi
+    programs: ProgramsApi
     write: WriteApi
     backfill: BackfillApi
     workloads: WorkloadsApi
+    gpus: GpusApi
+    events: EventsApi
+    output: OutputApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
@@ -87,7 +97,8 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/v1/targets", parts.targets.targets),
         _route("/api/v1/targets/metadata", parts.targets.metadata),
         _route("/api/v1/scrape_pools", parts.targets.pools),
-        _route("/api/v1/rules", status.rules),
+        _route("/api/v1/sd/programs", parts.programs.programs),
+        _route("/api/v1/rules", parts.rules.rules),
         _route("/api/v1/alerts", status.alerts),
         _route("/api/v1/alertmanagers", status.alertmanagers),
         _route("/api/v1/status/buildinfo", parts.status.buildinfo),
@@ -98,6 +109,9 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/v1/format_query", parts.status.format_query, "GET", "POST"),
         _route("/api/workloads", parts.workloads.every),
         _route(ONE_WORKLOAD, parts.workloads.one),
+        _route("/api/gpus", parts.gpus.every),
+        _route("/api/events", parts.events.every),
+        _route("/api/output", parts.output.of_pod),
         _route("/api/openapi.json", openapi),
         _route("/healthz", parts.probes.healthz),
         _route("/readyz", parts.probes.readyz),
@@ -106,6 +120,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/-/reload", parts.probes.reload, "POST", "PUT"),
         _route("/metrics", parts.probes.metrics),
         _route("/metrics/workloads", parts.probes.workload_metrics),
+        _route("/metrics/kubernetes", parts.probes.kubernetes_metrics),
         _route("/", home.show),
     ]
     handlers: dict[object, str] = {route.endpoint: _metric_label(route.path) for route in routes}

@@ -13,9 +13,14 @@ import uvloop
 
 from trilens.collect.current_series import CurrentSeries
 from trilens.collect.kubernetes.intake import KubernetesIntake
+from trilens.collect.kubernetes.sink import Several
 from trilens.model.errors import StoreError
 from trilens.resolve.clusters import Clusters
+from trilens.resolve.gpus.cluster_view import view_of
+from trilens.resolve.pod_warnings import PodWarnings
+from trilens.resolve.programs import programs_of
 from trilens.serve.first_look import FirstLook
+from trilens.serve.kube_state import KubeStateExport
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
@@ -24,9 +29,13 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.collect.kubernetes.state import ClusterState
+    from trilens.collect.monitors.following import Monitors, Unusable
+    from trilens.model.program import Program
     from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.resolve.gpus.cluster_view import ClusterView
     from trilens.resolve.phase_metrics import PhaseSample
     from trilens.settings.tree import Settings
+    from trilens.store.events import EventRecords
     from trilens.store.store import Store
     from trilens.store.workloads import WorkloadRecords
 
@@ -35,21 +44,35 @@ log = logging.getLogger(__name__)
 _SETTLE_S: Final = 0.3  # a change is to be seen within a second, its way to the disk included
 _MEASURE_S: Final = 15.0
 _LOOK_S: Final = 1.0  # how soon a cluster is measured after it was read through
+_VIEW_S: Final = 30.0  # the first lists of a large cluster keep its thread busy for a while
 _WARNINGS: Final = 3  # of one cluster, with an answer; when it does not answer, all its kinds complain
 
 
 class ClusterIntake:
     """A thread with an event loop of its own; everything public may be called from any other."""
 
-    def __init__(self, settings: Settings, records: WorkloadRecords, samples: Store | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        records: WorkloadRecords,
+        samples: Store | None,
+        monitors: Monitors | None = None,
+        events: EventRecords | None = None,
+    ) -> None:
         """Raises ConfigError for a kubeconfig that cannot be used. `samples` is None where another server
-        holds them."""
+        holds them, `monitors` where no monitor makes a job, `events` where warnings are not kept."""
         self._records = records
         self._samples = samples
         self._clusters = Clusters(settings.ownership, settings.topology, records)
-        self._intake = KubernetesIntake(settings.kubernetes, settings.base_dir, self._clusters)
         self._names = tuple(settings.kubernetes.clusters)
+        self.kube_state = KubeStateExport(self._names, settings.kubernetes.state_metrics, samples)
+        self._monitors = monitors
+        watching_monitors = (monitors,) if monitors is not None else ()
+        warnings = (PodWarnings(events),) if events is not None else ()
+        listeners = Several(self._clusters, self.kube_state, *watching_monitors, *warnings)
+        self._intake = KubernetesIntake(settings.kubernetes, settings.base_dir, listeners)
         self._ready: dict[WorkloadKey, frozenset[PodKey]] = {}
+        self._programs: dict[WorkloadKey, tuple[Program, ...]] = {}
         self._first_look = FirstLook(time.monotonic)
         self._settled: set[str] = set()
         self._measured: dict[str, list[PhaseSample]] = {}
@@ -95,7 +118,11 @@ class ClusterIntake:
 
     def complaints(self) -> list[str]:
         """What is wrong with the watching, a line each."""
-        return [*(line for state in self.states() for line in state.complaints()), *self._doubts()]
+        lines = [line for state in self.states() for line in state.complaints()]
+        return [*lines, *map(str, self.unusable_monitors()), *self._doubts()]
+
+    def unusable_monitors(self) -> list[Unusable]:
+        return self._monitors.unusable() if self._monitors is not None else []
 
     def warnings(self) -> list[str]:
         """The same in short, to go with every answer."""
@@ -109,7 +136,7 @@ class ClusterIntake:
 
     def _doubts(self) -> list[str]:
         """Why what is shown may not be all, or not be new."""
-        lines = [f"{name}: not read through yet" for name in self._names if name not in self._settled]
+        lines = [f"{name}: not read through yet" for name in self.unread()]
         if self._failed:
             lines.append("no cluster is followed any more; the server's log says why")
         trouble = self._records.trouble
@@ -118,6 +145,31 @@ class ClusterIntake:
     def ready_pods(self) -> Mapping[WorkloadKey, frozenset[PodKey]]:
         """The pods that do their work now; a workload that is not here is one that nobody knows about now."""
         return self._ready
+
+    def programs(self) -> list[Program]:
+        """The endpoints of programs that pods of workloads say they have."""
+        return [program for programs in list(self._programs.values()) for program in programs]
+
+    def unread(self) -> list[str]:
+        """Clusters of which nothing can be said yet."""
+        return [name for name in self._names if name not in self._settled]
+
+    def settled(self) -> frozenset[str]:
+        """The clusters that were read through."""
+        return frozenset(tuple(self._settled))
+
+    def gpu_views(self) -> list[ClusterView]:
+        """What each cluster knows of its pods and nodes, as it stands between two changes."""
+        loop = self._loop
+        if loop is None or loop.is_closed():  # nobody changes anything yet, or any more
+            return self._gpu_views()
+        return asyncio.run_coroutine_threadsafe(self._between_changes(), loop).result(_VIEW_S)
+
+    async def _between_changes(self) -> list[ClusterView]:
+        return self._gpu_views()
+
+    def _gpu_views(self) -> list[ClusterView]:
+        return [view_of(self._clusters[name], is_settled=name in self._settled) for name in self._names]
 
     def metrics(self) -> Iterator[Metric]:
         return exposed([sample for samples in list(self._measured.values()) for sample in samples])
@@ -138,8 +190,11 @@ class ClusterIntake:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._intake.run())
+                if self._monitors is not None:
+                    tasks.create_task(self._monitors.run())
                 tasks.create_task(self._settle_often())
                 tasks.create_task(self._measure_often())
+                tasks.create_task(self.kube_state.run(lambda: self._settled))
         finally:
             self._settle()
 
@@ -169,12 +224,14 @@ class ClusterIntake:
     def _settle_one(self, cluster: str) -> None:
         resolver = self._clusters[cluster]
         concerned = resolver.settle(_now_ms())
-        known = resolver.workloads().keys() if concerned else ()
+        known = resolver.workloads() if concerned else {}
         for key in concerned:
             if key in known:
                 self._ready[key] = resolver.ready_pods(key)
+                self._programs[key] = tuple(programs_of(known[key], resolver.members(key)))
             else:
                 self._ready.pop(key, None)
+                self._programs.pop(key, None)
         self._settled.add(cluster)
 
     def _measure(self, cluster: str, at_ms: int) -> None:

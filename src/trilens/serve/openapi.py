@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -10,6 +10,8 @@ from starlette.responses import Response
 from trilens import __version__
 from trilens.model.life import Phase
 from trilens.serve.envelope import JSON
+from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
+from trilens.serve.gpu_answers import GpuAnswer
 from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ async def openapi(_request: Request) -> Response:
 
 
 def document() -> dict[str, Any]:
-    (summary, whole, failure), components = msgspec.json.schema_components(
-        [WorkloadAnswer, WorkloadDetail, _Failure], ref_template="#/components/schemas/{name}"
+    (summary, whole, gpu, event, output, failure), components = msgspec.json.schema_components(
+        [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure],
+        ref_template="#/components/schemas/{name}",
     )
     at = _parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
     named = [
@@ -51,6 +54,13 @@ def document() -> dict[str, Any]:
         "info": {"title": "Trilens", "version": __version__},
         "paths": {
             "/api/workloads": {"get": _operation("Workloads at a moment.", [at, *filters], several, failure)},
+            "/api/gpus": {
+                "get": _operation("GPUs at a moment.", [at, *_GPU_FILTERS], _list_of(gpu), failure)
+            },
+            "/api/events": {
+                "get": _operation("Faults and warnings.", _EVENT_FILTERS, _list_of(event), failure)
+            },
+            "/api/output": {"get": _operation("The end of a pod's output.", _POD, _list_of(output), failure)},
             ONE_WORKLOAD: {"get": _operation("One workload until a moment.", [*named, at], whole, failure)},
         },
         "components": {"schemas": components},
@@ -65,6 +75,34 @@ def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
         "description": text,
         "schema": {"type": "string"},
     }
+
+
+def _list_of(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_GPU_FILTERS: Final = [
+    _parameter("cluster", "query", "Only of this cluster, or held by something there."),
+    _parameter("node", "query", "Only of this node."),
+    _parameter("namespace", "query", "Only those that a pod of this namespace holds."),
+    _parameter("workload", "query", "Only those that a workload of this name holds."),
+    {
+        **_parameter("lost", "query", "Only those that should be there and do not report."),
+        "schema": {"type": "string", "enum": ["true", "false"]},
+    },
+]
+_EVENT_FILTERS: Final = [
+    _parameter("workload", "query", "Only what hit this one: a name, NAMESPACE/NAME, KIND/NAME or all four."),
+    _parameter("node", "query", "Only of this node."),
+    _parameter("from", "query", "The first moment, Unix seconds or RFC 3339; a day before `to` if left out."),
+    _parameter("to", "query", "The last moment; now if left out."),
+    _parameter("limit", "query", "The latest so many; 100 if left out."),
+]
+_POD: Final = [
+    {**_parameter("namespace", "query", "The pod's namespace."), "required": True},
+    {**_parameter("pod", "query", "Its name."), "required": True},
+    _parameter("cluster", "query", "Its cluster, where several have a pod of that name."),
+]
 
 
 def _operation(

@@ -1,4 +1,4 @@
-"""/healthz, /readyz, Prometheus's /-/healthy and /-/ready; /-/reload; /metrics, /metrics/workloads."""
+"""/healthz, /readyz, Prometheus's /-/healthy and /-/ready; /-/reload; /metrics and its pages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import PlainTextResponse, Response
 
 from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
@@ -63,6 +64,11 @@ class Probes:
 
     async def workload_metrics(self, request: Request) -> Response:
         return await _exposed(self._metrics.workloads, request)
+
+    async def kubernetes_metrics(self, request: Request) -> Response:
+        gzip = accepts_gzip(request)
+        packed = await asyncio.to_thread(lambda: pack(self._metrics.kubernetes(), gzip))
+        return packed_response(packed, CONTENT_TYPE_PLAIN_0_0_4)
 
 
 async def _exposed(registry: CollectorRegistry, request: Request) -> Response:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trilens.serve.cluster_health import cluster_health
 from trilens.serve.page import Overview, bytes_text
 from trilens.serve.probes import Readiness
 from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.manager import ScrapeManager
     from trilens.collect.remote_write import RemoteWriteReceiver
+    from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.runner import QueryRunner
     from trilens.serve.upstream import Trouble, Upstream
@@ -35,7 +37,7 @@ _STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slow
 
 class SystemState:
     """`store`, `scrapes` and `receiver` are None where another server holds the samples, `clusters` where
-    none is watched."""
+    none is watched, `agents` where none is asked."""
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class SystemState:
         receiver: RemoteWriteReceiver | None,
         upstream: Upstream | None,
         clusters: ClusterIntake | None,
+        agents: AgentIntake | None,
         retention: timedelta,
     ) -> None:
         self._runner = runner
@@ -53,6 +56,7 @@ class SystemState:
         self._receiver = receiver
         self._upstream = upstream
         self._clusters = clusters
+        self._agents = agents
         self._retention = retention
         self._pace = Pace()
         self._began = time.monotonic()
@@ -74,9 +78,21 @@ class SystemState:
             details["source"] = {"url": self._upstream.url, "reachable": ready, **why}
         if self._scrapes is not None:
             details["scrape"] = self._target_counts(self._scrapes)
+            if troubles := self._scrapes.discovery_troubles():
+                details["discovery"] = troubles
         if self._clusters is not None:  # what is known of workloads may be old; all else works
-            synced = {state.cluster: state.synced for state in self._clusters.states()}
-            details["kubernetes"] = {"synced": synced, "complaints": self._clusters.complaints()}
+            states = self._clusters.states()
+            synced = {state.cluster: state.synced for state in states}
+            details["kubernetes"] = {
+                "synced": synced,
+                "complaints": self._clusters.complaints(),
+                "unusable_monitors": [one._asdict() for one in self._clusters.unusable_monitors()],
+                "clusters": {state.cluster: cluster_health(state) for state in states},
+                "state_metrics": self._clusters.kube_state.states(),
+            }
+        if self._agents is not None:
+            agents = {"known": len(self._agents.agents()), "complaints": self._agents.complaints()}
+            details["agents"] = agents
         return Readiness(ready, details)
 
     async def overview(self) -> Overview:
@@ -101,6 +117,8 @@ class SystemState:
             facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
         if self._clusters is not None:
             notices += self._clusters.warnings()
+        if self._agents is not None:
+            notices += self._agents.warnings()
         facts.append(("memory", bytes_text(memory) if (memory := _resident_bytes()) else "unknown"))
         facts.append(("queries running", str(self._runner.running)))
         source = f"Queries are answered by {self._upstream.url}." if self._upstream is not None else ""

@@ -114,10 +114,6 @@ class StatusApi:
             raise invalid_query(e) from e
 
 
-async def rules(request: Request) -> Response:
-    return reply(request, {"groups": []})
-
-
 async def alerts(request: Request) -> Response:
     return reply(request, {"alerts": []})
 

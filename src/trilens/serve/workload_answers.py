@@ -68,6 +68,26 @@ class MemberAnswer(msgspec.Struct, frozen=True):
     doubts: list[DoubtAnswer]
 
 
+class MemberGpuAnswer(msgspec.Struct, frozen=True):
+    """A GPU that a member has, or had until `to_ms`; `share` is a fraction of the whole device."""
+
+    pod: str
+    container: str
+    attempt: int
+    rank: int | None
+    local_rank: int | None
+    node: str | None
+    index: str | None
+    model: str | None
+    uuid: str
+    instance: str | None
+    share: str | None
+    sources: list[str]
+    from_ms: int
+    to_ms: int | None
+    doubts: list[DoubtAnswer]
+
+
 class AttemptAnswer(msgspec.Struct, frozen=True):
     """One life of a workload, and how it ended or stands."""
 
@@ -79,11 +99,14 @@ class AttemptAnswer(msgspec.Struct, frozen=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True):
+    """As it was at that moment; `seconds` is null before it began."""
+
     name: str
     state: str
     started_ms: int | None
     finished_ms: int | None
     pod: str | None
+    seconds: float | None
 
 
 class WorkloadDetail(msgspec.Struct, frozen=True):
@@ -95,3 +118,4 @@ class WorkloadDetail(msgspec.Struct, frozen=True):
     seconds_in_phase: dict[str, float]
     attempts: list[AttemptAnswer]
     steps: list[StepAnswer]
+    gpus: list[MemberGpuAnswer]

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from trilens.model.labels import METRIC_NAME, make_labels
-from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest, stale_mask
 from trilens.resolve.info import POD_INFO, pod_info
 from trilens.resolve.phase_metrics import PHASE, PHASE_SECONDS, PhaseSample, phase_metrics
+from trilens.serve.still_shown import series_still_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 
     from trilens.model.labels import Labels
     from trilens.promql.source import SeriesSource
-    from trilens.resolve.resolver import ClusterResolver
-
-LOOKBACK_MS: Final = 5 * 60_000  # for so long PromQL shows the last sample of a series that was not ended
+    from trilens.resolve.phase_metrics import Resolver
 
 
 class Family(NamedTuple):
@@ -37,7 +34,7 @@ FAMILIES: Final = (
 )
 
 
-def measured(resolver: ClusterResolver, at_ms: int) -> list[PhaseSample]:
+def measured(resolver: Resolver, at_ms: int) -> list[PhaseSample]:
     pods = pod_info(resolver.open_memberships, resolver.workloads())
     return [*(PhaseSample(POD_INFO, labels, 1.0) for labels in pods), *phase_metrics(resolver, at_ms)]
 
@@ -46,8 +43,8 @@ def as_series(samples: Iterable[PhaseSample]) -> dict[Labels, float]:
     return {make_labels({**labels, METRIC_NAME: metric}): value for metric, labels, value in samples}
 
 
-def exposed(samples: Sequence[PhaseSample]) -> Iterator[Metric]:
-    for family in FAMILIES:
+def exposed(samples: Sequence[PhaseSample], families: Iterable[Family] = FAMILIES) -> Iterator[Metric]:
+    for family in families:
         of_family = [sample for sample in samples if sample.metric == family.metric]
         if not of_family:
             continue
@@ -60,19 +57,5 @@ def exposed(samples: Sequence[PhaseSample]) -> Iterator[Metric]:
 
 
 def still_shown(source: SeriesSource, cluster: str, at_ms: int) -> Iterator[Labels]:
-    """The series of a cluster that a query at this moment would find, told before a restart.
-
-    Only those of our own making: what is scraped from another Trilens has a job.
-    """
-    for family in FAMILIES:
-        matchers = (
-            Matcher(METRIC_NAME, "=", family.metric),
-            Matcher("cluster", "=", cluster),
-            Matcher("job", "=", ""),
-        )
-        found = source.select(SelectRequest(matchers, at_ms - LOOKBACK_MS, at_ms), QueryGuard())
-        samples = found.samples
-        for row in range(len(found.labels)):
-            begin, end = samples.offsets[row], samples.offsets[row + 1]
-            if end > begin and not stale_mask(samples.v[end - 1 : end])[0]:
-                yield make_labels(found.labels.labels(row))
+    """Of a cluster's, told before a restart."""
+    return series_still_shown(source, [family.metric for family in FAMILIES], cluster, at_ms)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trilens.model.life import MembershipInterval, PhaseInterval
-    from trilens.model.workload import Doubt, PodKey
+    from trilens.model.workload import Doubt, PodKey, Step
+    from trilens.serve.workload_answers import MemberGpuAnswer
     from trilens.store.workloads import WorkloadHistory
 
 
@@ -48,7 +49,12 @@ def summary(history: WorkloadHistory, at_ms: int, ready: frozenset[PodKey] | Non
     )
 
 
-def detail(history: WorkloadHistory, at_ms: int, ready: frozenset[PodKey] | None) -> WorkloadDetail:
+def detail(
+    history: WorkloadHistory,
+    at_ms: int,
+    ready: frozenset[PodKey] | None,
+    gpus: list[MemberGpuAnswer],
+) -> WorkloadDetail:
     spent: defaultdict[str, float] = defaultdict(float)
     phases = [_phase(phase, at_ms) for phase in history.phases]
     for phase in phases:
@@ -59,8 +65,21 @@ def detail(history: WorkloadHistory, at_ms: int, ready: frozenset[PodKey] | None
         phases,
         dict(spent),
         [*_attempts(history)],
-        [StepAnswer(*step) for step in history.record.steps],
+        [_step(step, at_ms) for step in history.record.steps],
+        gpus,
     )
+
+
+def _step(step: Step, at_ms: int) -> StepAnswer:
+    """The record is of today: what came after that moment had not happened yet."""
+    if step.started_ms is None or step.started_ms > at_ms:
+        state = step.state if step.started_ms is None else "Pending"
+        return StepAnswer(step.name, state, None, None, None if step.started_ms else step.pod, None)
+    if step.finished_ms is not None and step.finished_ms > at_ms:
+        step = step._replace(state="Running", finished_ms=None)
+    assert step.started_ms is not None
+    end_ms = step.finished_ms if step.finished_ms is not None else at_ms
+    return StepAnswer(*step, seconds=max(0, end_ms - step.started_ms) / 1000)
 
 
 def phase_at_end(history: WorkloadHistory) -> PhaseInterval | None:

@@ -10,6 +10,7 @@ import msgspec
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.life import Phase
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.gpu_view import member_gpus
 from trilens.serve.params import read_params
 from trilens.serve.workload_view import detail, phase_at_end, summary
 from trilens.store.workloads import Span
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
-    from trilens.serve.cluster_intake import ClusterIntake
+    from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
     from trilens.serve.runner import QueryRunner
-    from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
+    from trilens.serve.workload_answers import MemberGpuAnswer, WorkloadAnswer, WorkloadDetail
+    from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadHistory, WorkloadRecords
 
-_NOT_WATCHED = "no cluster is watched; name one in kubernetes.clusters"
+_NOT_WATCHED = "no cluster is watched and no agent asked; see kubernetes.clusters and agents.scrape_config"
 
 
 class _Moment(NamedTuple):
@@ -42,17 +44,19 @@ class _Read(NamedTuple):
 
 
 class WorkloadsApi:
-    """`records` is None where nothing is kept, `clusters` where no cluster is watched."""
+    """`records` and `gpus` are None where nothing is kept, `intakes` where nothing is watched."""
 
     def __init__(
         self,
         records: WorkloadRecords | None,
-        clusters: ClusterIntake | None,
+        intakes: Intakes | None,
         runner: QueryRunner,
         max_body: int,
+        gpus: GpuRecords | None = None,
     ) -> None:
         self._records = records
-        self._clusters = clusters
+        self._gpus = gpus
+        self._intakes = intakes
         self._runner = runner
         self._max_body = max_body
 
@@ -85,9 +89,18 @@ class WorkloadsApi:
         def read(guard: QueryGuard) -> _Read:
             history = _the_one(self._named(wanted, moment.at_ms, guard))
             key = history.record.key
-            return _Read(detail(history, moment.at_ms, self._ready(key, moment)), {key.cluster})
+            gpus = self._held(history, moment.at_ms, guard)
+            return _Read(detail(history, moment.at_ms, self._ready(key, moment), gpus), {key.cluster})
 
         return await self._answer(request, read)
+
+    def _held(self, history: WorkloadHistory, until_ms: int, guard: QueryGuard) -> list[MemberGpuAnswer]:
+        if self._gpus is None:
+            return []
+        attempts = {one.membership.pod: one.membership.attempt for one in history.members}
+        bindings = self._gpus.bindings_of(attempts.keys(), until_ms, guard)
+        uuids = {interval.binding.gpu.uuid for interval in bindings}
+        return member_gpus(bindings, self._gpus.gpus_named(uuids, until_ms, guard), attempts)
 
     def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
         kind, _, group = wanted["kind"].partition(".")
@@ -112,7 +125,7 @@ class WorkloadsApi:
 
     async def _answer(self, request: Request, read: Callable[[QueryGuard], _Read]) -> Response:
         guard, gzip = self._runner.guard(), accepts_gzip(request)
-        warnings = self._clusters.warnings() if self._clusters is not None else [_NOT_WATCHED]
+        warnings = self._intakes.warnings() if self._intakes is not None else [_NOT_WATCHED]
 
         def work() -> tuple[bytes, bool]:
             answer, clusters = read(guard)
@@ -121,14 +134,14 @@ class WorkloadsApi:
         return packed_response(await self._runner.run(request, guard, work))
 
     def _unwatched(self, clusters: set[str]) -> list[str]:
-        watched = self._clusters.names if self._clusters is not None else ()
+        watched = self._intakes.names if self._intakes is not None else ()
         gone = sorted(clusters.difference(watched))
         return [f"{cluster}: no longer watched, and shown as it was last seen" for cluster in gone]
 
     def _ready(self, workload: WorkloadKey, moment: _Moment) -> frozenset[PodKey] | None:
-        if self._clusters is None or not moment.is_now:
+        if self._intakes is None or not moment.is_now:
             return None
-        return self._clusters.ready_pods().get(workload)
+        return self._intakes.ready_pods().get(workload)
 
 
 def _moment(params: Params) -> _Moment:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trilens.model.errors import ConfigError
 from trilens.settings.group import Group, Texts
@@ -18,6 +18,11 @@ _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
 
 
+def _as_word(value: Any) -> Any:
+    """YAML reads an unquoted `on` or `off` as a truth value."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
 class ClusterSettings(Group):
     """One cluster: the one that Trilens runs in, or one that a kubeconfig names."""
 
@@ -27,6 +32,24 @@ class ClusterSettings(Group):
     namespaces: Texts = Field(default=(), description="Watch only these; all unless given.")
     leave_out: Texts = Field(default=(), description="Kinds not to watch: `Event`, `Job.batch.volcano.sh`.")
     add: Texts = Field(default=(), description="Kinds that are watched only on request, such as `Service`.")
+    exporters: bool | None = Field(
+        default=None,
+        description="Scrape the exporters that GPU clusters have; unless given, if nothing else is scraped.",
+    )
+    annotations: bool = Field(
+        default=False, description="Scrape pods and services annotated with `prometheus.io/scrape`."
+    )
+    monitors: Annotated[Literal["off", "all", "selected"], BeforeValidator(_as_word)] = Field(
+        default="off",
+        description="Scrape what ServiceMonitors and PodMonitors ask for: `all`, or those that a Prometheus "
+        "object `selected`.",
+    )
+    monitor_labels: dict[str, str] = Field(
+        default_factory=dict, description="Of these, only those that carry these labels."
+    )
+    monitor_files: bool = Field(
+        default=False, description="Let monitors name files of this machine: tokens and certificates."
+    )
 
     @model_validator(mode="after")
     def _one_way_in(self) -> ClusterSettings:
@@ -35,6 +58,11 @@ class ClusterSettings(Group):
         if self.context is not None and self.kubeconfig is None:
             raise ValueError("a context is one of a kubeconfig; in_cluster has none")
         return self
+
+    @property
+    def scrapes(self) -> bool:
+        """Whether something in it is to be scraped, by the word of these settings."""
+        return bool(self.exporters) or self.annotations or self.monitors != "off"
 
     def kubeconfig_beside(self, folder: Path) -> Path | None:
         """`folder` is where the settings file lies."""
@@ -45,6 +73,12 @@ class KubernetesSettings(Group):
     clusters: dict[str, ClusterSettings] = Field(
         default_factory=dict,
         description="Clusters to watch, by the name they have in Trilens: [kubernetes.md](kubernetes.md).",
+    )
+
+    state_metrics: Annotated[Literal["auto", "on", "off"], BeforeValidator(_as_word)] = Field(
+        default="auto",
+        description="Export the series of kube-state-metrics: `on`, `off`, or `auto`, where none is scraped. "
+        "See [platform-metrics.md](platform-metrics.md).",
     )
 
     @field_validator("clusters")

@@ -30,6 +30,11 @@ class StorageSettings(Group):
     retention_1h: Duration = Field(
         default=timedelta(days=400), description="How long 1-hour rollups are kept."
     )
+    retention_records: Duration = Field(
+        default=timedelta(days=400),
+        description="How long workloads, their members and phases, GPUs, who held them, and events are kept "
+        "after they were over. What lasts is kept.",
+    )
     out_of_order_time_window: Duration = Field(
         default=timedelta(0),
         description="A sample older than its series' newest one is taken when it lies at most so far behind "

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field, PrivateAttr, model_validator
 
 from trilens.settings.agent import AgentSettings
+from trilens.settings.agents import AgentsSettings
 from trilens.settings.endpoint import RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
 from trilens.settings.kubernetes import KubernetesSettings
 from trilens.settings.ownership import OwnershipSettings
 from trilens.settings.query import QuerySettings
+from trilens.settings.rules import RulesSettings
 from trilens.settings.scrape import ScrapeSettings
 from trilens.settings.server import ServerSettings
 from trilens.settings.storage import StorageSettings
@@ -32,6 +34,9 @@ class Settings(Group):
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where samples are kept.")
     query: QuerySettings = Field(default_factory=QuerySettings, description="Limits of a query.")
     scrape: ScrapeSettings = Field(default_factory=ScrapeSettings, description="What is scraped.")
+    rules: RulesSettings = Field(
+        default_factory=RulesSettings, description="Recording rules that are evaluated."
+    )
     source: SourceSettings = Field(
         default_factory=SourceSettings, description="An existing server to send queries to."
     )
@@ -42,6 +47,9 @@ class Settings(Group):
     agent: AgentSettings = Field(
         default_factory=AgentSettings,
         description="What `trilens agent` reads on its node, and where it listens.",
+    )
+    agents: AgentsSettings = Field(
+        default_factory=AgentsSettings, description="The agents that the server asks: [agent.md](agent.md)."
     )
 
     kubernetes: KubernetesSettings = Field(
@@ -67,6 +75,15 @@ class Settings(Group):
         """Where the scrape configuration stands, for errors in it."""
         return Place(self._document, ("scrape",))
 
+    def cluster_place(self, name: str, key: str) -> Place:
+        """Where a key of a cluster stands, for errors in it."""
+        return Place(self._document, ("kubernetes", "clusters", name, key))
+
+    @property
+    def agents_place(self) -> Place:
+        """Where the agents are named, for errors in it."""
+        return Place(self._document, ("agents", "scrape_config"))
+
     @property
     def from_empty_file(self) -> bool:
         return self._document is not None and not self._document.tree
@@ -82,6 +99,29 @@ class Settings(Group):
             raise ValueError(
                 "scrape is set, but source.url sends every query to another server, where the scraped "
                 "samples would never be seen; let that server scrape, or leave source.url out"
+            )
+        asked = [name for name, cluster in self.kubernetes.clusters.items() if cluster.scrapes]
+        if self.source.url is not None and asked:
+            raise ValueError(
+                f"exporters, annotations or monitors of the cluster {asked[0]!r} are to be scraped, but "
+                "source.url sends every query to another server; let that one scrape, or leave source.url out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_different(self) -> Settings:
+        if self.agents.cluster in self.kubernetes.clusters:
+            raise ValueError(
+                f"agents.cluster: {self.agents.cluster!r} is the name of a watched cluster; choose another"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rules_are_evaluated(self) -> Settings:
+        if self.source.url is not None and self.rules.files:
+            raise ValueError(
+                "rules.files is set, but with source.url no rules are evaluated here; give the files to that "
+                "server, or leave source.url out"
             )
         return self
 

@@ -36,6 +36,32 @@ class YamlFile:
             mark = key.start_mark
         return f"{self.file}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(self.file)
 
+    def locate_in_text(self, path: tuple[Step, ...], line: int, column: int) -> str:
+        """Where a character of the text at this path stands, by its line and column in that text.
+
+        Exact for a text on one line and for a block (`|`); other styles change the line breaks: there it is
+        where the text begins.
+        """
+        node = self.node
+        for step in path:
+            found = _child(node, step)
+            if found is None:
+                return self.locate(path)
+            node = found[1]
+        if not isinstance(node, yaml.ScalarNode):
+            return self.locate(path)
+        start, end = node.start_mark, node.end_mark
+        if node.style == "|":
+            assert isinstance(start.buffer, str), "parse_yaml gives it the whole text"
+            lines = start.buffer.split("\n")[start.line + 1 :]
+            first = next((text for text in lines if text.strip()), "")
+            indent = len(first) - len(first.lstrip(" "))
+            return f"{self.file}:{start.line + 1 + line}:{indent + column}"
+        if start.line != end.line:
+            return f"{self.file}:{start.line + 1}:{start.column + 1}"
+        quote = 1 if node.style in ("'", '"') else 0
+        return f"{self.file}:{start.line + 1}:{start.column + quote + column}"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -59,7 +85,11 @@ class Place:
 
 def read_yaml(file: Path, what: str) -> YamlFile:
     """`what` is the file's role, for the error when it cannot be read."""
-    text = read_text(file, what)
+    return parse_yaml(read_text(file, what), file)
+
+
+def parse_yaml(text: str, file: Path) -> YamlFile:
+    """`file` is where the text was read, for errors to name."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import SchemaTooNew, StoreError
-from trilens.store import record_tables, schema
+from trilens.store import event_tables, gpu_tables, record_tables, schema
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -46,6 +46,8 @@ MIGRATIONS: Final = (
         "workloads, memberships, phases",
         (record_tables.WORKLOADS, record_tables.MEMBERSHIPS, record_tables.PHASES),
     ),
+    Migration(3, "GPUs and their holders", (gpu_tables.GPUS, gpu_tables.GPU_BINDINGS)),
+    Migration(4, "events", (event_tables.EVENTS,)),
 )
 
 

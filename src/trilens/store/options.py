@@ -18,6 +18,7 @@ class StoreOptions:
     retention: timedelta = timedelta(days=15)
     retention_5m: timedelta = timedelta(days=90)
     retention_1h: timedelta = timedelta(days=400)
+    retention_records: timedelta = timedelta(days=400)
     out_of_order: timedelta = timedelta(0)
     series_in_memory: timedelta = timedelta(hours=48)  # after a series' last sample
     recent_bytes: int = 640 * _MIB

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import StoreError
-from trilens.store.workload_rows import TABLES
+from trilens.store.records import RECORD_TABLES
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -113,6 +113,6 @@ def _encoded(table: Table, rows: list[Row]) -> pa.Table:
 
 
 def _newest_version(engine: Engine) -> int:
-    parts = " UNION ALL ".join(f"SELECT max(version) AS version FROM {table.name}" for table in TABLES)
+    parts = " UNION ALL ".join(f"SELECT max(version) AS version FROM {table.name}" for table in RECORD_TABLES)
     found = engine.query_arrow(f"SELECT max(version) AS version FROM ({parts})")
     return int(found["version"][0].as_py() or 0)

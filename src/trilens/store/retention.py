@@ -1,4 +1,4 @@
-"""How long rows stay: TTLs of the tables, set from the settings at start."""
+"""How long rows stay. Samples and rollups have TTLs, set from the settings at start; see records.py."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ class Retention:
     raw: timedelta
     five_minutes: timedelta
     one_hour: timedelta
+    records: timedelta  # after what they tell of was over
 
     def __post_init__(self) -> None:
-        if min(self.raw, self.five_minutes, self.one_hour).total_seconds() < 1:
+        if min(self.raw, self.five_minutes, self.one_hour, self.records).total_seconds() < 1:
             raise ConfigError("a retention must be at least a second")
 
     @property
     def longest(self) -> timedelta:
+        """Of samples."""
         return max(self.raw, self.five_minutes, self.one_hour)
 
 

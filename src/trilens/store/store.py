@@ -14,6 +14,8 @@ from trilens.store.archive import Archive
 from trilens.store.backfill import Backfill
 from trilens.store.catalog import Catalog
 from trilens.store.engine import Engine, EngineOptions
+from trilens.store.events import EventRecords
+from trilens.store.gpus import GpuRecords
 from trilens.store.index import SeriesIndex
 from trilens.store.inserts import MetricRow
 from trilens.store.intake import Intake
@@ -74,6 +76,8 @@ class Store:
         self._engine = engine
         self._records = records
         self.workloads = WorkloadRecords(engine, records)
+        self.gpus = GpuRecords(engine, records)
+        self.events = EventRecords(engine, records)
         self._index = SeriesIndex()
         self._window = RecentWindow(options.recent_bytes)
         self._admission = Admission(int(options.out_of_order.total_seconds() * 1000))
@@ -191,4 +195,4 @@ class Store:
 
 
 def _retention(options: StoreOptions) -> Retention:
-    return Retention(options.retention, options.retention_5m, options.retention_1h)
+    return Retention(options.retention, options.retention_5m, options.retention_1h, options.retention_records)

@@ -11,6 +11,7 @@ from trilens.model.errors import TrilensError
 from trilens.store.activity import joined, save_activity, save_activity_until, with_saved_past
 from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
+from trilens.store.records import delete_expired_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,11 @@ class Upkeep:
         self._residents.write_labels_again(before)
         return self._archive.delete_before(before)
 
+    def delete_expired_records(self) -> int:
+        """Delete from disk the records of what was over long ago; returns how many rows."""
+        before = int(time.time() * 1000) - int(self._retention.records.total_seconds() * 1000)
+        return delete_expired_records(self._engine, before)
+
     def roll_up(self) -> int:
         now_ms = int(time.time() * 1000)
         raw_ms = int(self._retention.raw.total_seconds() * 1000)
@@ -112,6 +118,7 @@ class Upkeep:
                 self._try(self.evict_series)
             if turn % _EXPIRY_TURNS == 1:
                 self._try(self.delete_expired_series)
+                self._try(self.delete_expired_records)
             self._try(self.roll_up)
 
     def _try(self, work: Callable[[], object]) -> None:

@@ -17,6 +17,8 @@ _DOUBTS: Final = msgspec.json.Decoder(tuple[Doubt, ...])
 _STEPS: Final = msgspec.json.Decoder(tuple[Step, ...])
 _WHOLE: Final = frozenset(
     {"created_ms", "from_ms", "to_ms", "attempt", "member_group", "node_rank", "version"}
+    | {"rank", "local_rank"}
+    | {"t_ms", "code", "gpu", "pid", "process_rank", "number"}
 )
 
 
@@ -24,6 +26,7 @@ class Table(NamedTuple):
     name: str
     key: tuple[str, ...]  # of two rows with the same, the newer one counts
     others: tuple[str, ...]
+    over: str | None = "to_ms"  # when what a row tells of was over, NULL while it lasts; None: no column says
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,6 +42,7 @@ WORKLOADS: Final = Table(
     "workloads",
     _KEY,
     ("created_ms", "attempt", "team", "cost_centre", "experiment", "queue", "steps", "doubts"),
+    over=None,
 )
 MEMBERSHIPS: Final = Table(
     "memberships",
@@ -59,6 +63,15 @@ MEMBERSHIPS: Final = Table(
     ),
 )
 PHASES: Final = Table("phases", (*_KEY, "from_ms", "attempt", "phase"), ("to_ms", "reason"))
+
+# How a workload's key is called in each table.
+KEY_IN: Final = {
+    WORKLOADS.name: "(cluster, namespace, api_group, kind, name, uid)",
+    PHASES.name: "(cluster, namespace, api_group, kind, name, uid)",
+    MEMBERSHIPS.name: (
+        "(cluster, workload_namespace, workload_group, workload_kind, workload_name, workload_uid)"
+    ),
+}
 
 TABLES: Final = (WORKLOADS, MEMBERSHIPS, PHASES)
 

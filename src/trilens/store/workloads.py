@@ -9,6 +9,7 @@ from trilens.model.life import MembershipInterval, PhaseInterval
 from trilens.model.workload import Workload, WorkloadKey
 from trilens.store import sql
 from trilens.store.workload_rows import (
+    KEY_IN,
     MEMBERSHIPS,
     PHASES,
     WORKLOADS,
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 _Interval = TypeVar("_Interval", MembershipInterval, PhaseInterval)
 
 _EVER_MS = 1 << 62
-
-# How a workload's key is called in each table.
-_KEY_IN = {
-    WORKLOADS.name: "(cluster, namespace, api_group, kind, name, uid)",
-    PHASES.name: "(cluster, namespace, api_group, kind, name, uid)",
-    MEMBERSHIPS.name: (
-        "(cluster, workload_namespace, workload_group, workload_kind, workload_name, workload_uid)"
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +102,26 @@ class WorkloadRecords:
         """All that had this name before `until_ms`, with everything until then."""
         keys = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
         return self._whole([*self._records(keys, guard)], until_ms, guard)
+
+    def members_among(
+        self, pods: Collection[tuple[str, str, str]], span: Span, guard: QueryGuard | None = None
+    ) -> list[MembershipInterval]:
+        """What these pods, each (namespace, name, uid), were in during the span. A uid is enough; without
+        one the name counts, in every cluster."""
+        uids = sorted({uid for _, _, uid in pods if uid})
+        names = sorted({(namespace, name) for namespace, name, uid in pods if not uid and name})
+        among = [f"pod_uid IN {sql.text_list(uids)}"] if uids else []
+        if names:
+            among.append(f"(namespace, pod) IN ({', '.join(map(sql.text_list, names))})")
+        if not among:
+            return []
+        overlaps = [f"from_ms <= {span.end_ms}", f"(to_ms IS NULL OR to_ms >= {span.start_ms})"]
+        return self._memberships([f"({' OR '.join(among)})", *overlaps], span, guard)
+
+    def members_at(self, at_ms: int, guard: QueryGuard | None = None) -> list[MembershipInterval]:
+        """The pods that were in a workload then."""
+        lasting = [f"from_ms <= {at_ms}", f"(to_ms IS NULL OR to_ms > {at_ms})"]
+        return self._memberships(lasting, Span(at_ms, at_ms), guard)
 
     def unfinished(self, cluster: str) -> list[WorkloadHistory]:
         """The workloads of which something lasts, from their beginning, for a resolver to go on from."""
@@ -185,4 +197,4 @@ def _equal(**wanted: str | None) -> list[str]:
 
 
 def _among(table: Table, keys: Iterable[WorkloadKey]) -> str:
-    return f"{_KEY_IN[table.name]} IN ({', '.join(sql.text_list(key) for key in sorted(keys))})"
+    return f"{KEY_IN[table.name]} IN ({', '.join(sql.text_list(key) for key in sorted(keys))})"

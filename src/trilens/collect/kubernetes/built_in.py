@@ -42,7 +42,7 @@ status {
 
 # Not its images, which are most of it, nor the heartbeats of its conditions.
 _NODE: Final = """
-spec { unschedulable taints providerID }
+spec { unschedulable taints providerID podCIDR }
 status { capacity allocatable nodeInfo addresses * { type address } daemonEndpoints ...conditions }"""
 
 _EVENT: Final = """

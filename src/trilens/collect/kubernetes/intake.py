@@ -50,12 +50,13 @@ def _watch(
 ) -> ClusterWatch:
     try:
         kinds = choose(settings.leave_out, settings.add)
-        access = _access(settings, folder)
+        access = access_to(settings, folder)
     except ConfigError as e:
         raise ConfigError(f"cluster {name!r}: {e.message}", hint=e.hint) from e
     return ClusterWatch(name, access, kinds, sink, namespaces=settings.namespaces, timing=timing)
 
 
-def _access(settings: ClusterSettings, folder: Path) -> Access:
+def access_to(settings: ClusterSettings, folder: Path) -> Access:
+    """Raises ConfigError where it cannot be used."""
     file = settings.kubeconfig_beside(folder)
     return InClusterAccess() if file is None else KubeconfigAccess(file, settings.context)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from trilens.collect.kubernetes.access import Entry, basic, bearer, read_token
 from trilens.collect.kubernetes.exec_plugin import ExecPlugin, PluginConfig
-from trilens.collect.kubernetes.tls import Pem, TlsConfig
+from trilens.collect.kubernetes.tls import Pem, TlsConfig, TlsContexts
 from trilens.model.errors import ConfigError
 from trilens.settings.yaml_file import read_yaml
 
@@ -37,6 +37,10 @@ class KubeconfigAccess:
             self._user, self._plain, self._read_at = user, plain, stamp
         entry = replace(self._plain, headers=self._plain.headers + _signature(self._user))
         return await self._with_plugin(entry) if self._plugin is not None else entry
+
+    def check(self) -> None:
+        """Raises ConfigError where a certificate that it names cannot be used."""
+        TlsContexts().current(self._plain.tls)
 
     def refused(self, entry: Entry) -> None:
         if self._plugin is not None:

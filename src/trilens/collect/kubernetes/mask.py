@@ -20,8 +20,8 @@ FRAGMENTS: Final = {
     "conditions": "conditions * { type status reason message lastTransitionTime }",
     "container": "name image resources restartPolicy",
     "ended": "exitCode signal reason message startedAt finishedAt",
-    "step": """id name displayName type templateName phase startedAt finishedAt message boundaryID children
-        hostNodeName progress""",
+    "step": """id name displayName type templateName templateRef phase startedAt finishedAt message boundaryID
+        children hostNodeName progress""",
     "template": """template { metadata { labels annotations } spec {
         containers * { ...container } initContainers * { ...container }
         nodeSelector tolerations schedulerName priorityClassName restartPolicy resourceClaims

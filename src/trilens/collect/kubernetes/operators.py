@@ -104,6 +104,11 @@ spec {
 }
 status { url ...conditions }"""
 
+_NOTEBOOK: Final = "spec { ...template } status { readyReplicas containerState ...conditions }"
+
+# Of those that only stand between a pod and its workload, or say nothing but whether they are well.
+_CONDITIONS: Final = "status { ...conditions }"
+
 _VOLCANO_JOB: Final = """
 spec {
     minAvailable queue schedulerName maxRetry priorityClassName
@@ -171,13 +176,19 @@ OPERATORS: Final = (
     _training_job("JAXJob", "jaxReplicaSpecs"),
     _training_job("XGBoostJob", "xgbReplicaSpecs"),
     _training_job("PaddleJob", "paddleReplicaSpecs"),
+    _training_job("MXJob", "mxReplicaSpecs"),
     _training_job("MPIJob", "mpiReplicaSpecs"),
+    _operator("kubeflow.org", "Notebook", "notebooks", _NOTEBOOK),
     _operator("ray.io", "RayCluster", "rayclusters", _RAY_CLUSTER),
     _operator("ray.io", "RayJob", "rayjobs", _RAY_JOB),
     _operator("ray.io", "RayService", "rayservices", _RAY_SERVICE),
     _operator("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "leaderworkersets", _LEADER_WORKER_SET),
     _operator("serving.kserve.io", "InferenceService", "inferenceservices", _INFERENCE_SERVICE),
     _operator("serving.kserve.io", "LLMInferenceService", "llminferenceservices", _LLM_INFERENCE_SERVICE),
+    _operator("serving.kserve.io", "InferenceGraph", "inferencegraphs", _CONDITIONS),
+    _operator("serving.knative.dev", "Service", "services", _CONDITIONS),
+    _operator("serving.knative.dev", "Configuration", "configurations", _CONDITIONS),
+    _operator("serving.knative.dev", "Revision", "revisions", _CONDITIONS),
     _operator("batch.volcano.sh", "Job", "jobs", _VOLCANO_JOB),
     _operator("scheduling.volcano.sh", "PodGroup", "podgroups", _POD_GROUP),
     _operator("argoproj.io", "Workflow", "workflows", _WORKFLOW, page=_LARGE, refine=unpack_nodes),

@@ -1,16 +1,10 @@
-"""The permissions that the watched kinds need, and no more: to list and to watch.
-
-`python -m trilens.collect.kubernetes.rbac [NAMESPACE ...]` prints them.
-"""
+"""The permissions that the watched kinds need, and no more: to list and to watch."""
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
-
-from trilens.collect.kubernetes.catalogue import choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,18 +39,28 @@ class Grant(NamedTuple):
         return {**rule, "resourceNames": [self.name]} if self.name else rule
 
 
+class SecretName(NamedTuple):
+    namespace: str
+    name: str
+
+
 def manifests(
     kinds: Iterable[WatchedKind],
     namespaces: Sequence[str] = (),
     *,
+    secrets: Iterable[SecretName] = (),
     name: str = "trilens",
     home: str = "trilens",
 ) -> list[Document]:
-    """Roles and their bindings to the service account `name` in the namespace `home`."""
+    """Roles and their bindings to the service account `name` in the namespace `home`.
+
+    `secrets` are those that monitors name: each is granted alone, and only to be read by its name.
+    """
     kinds = tuple(kinds)
     subject = {"kind": "ServiceAccount", "name": name, "namespace": home}
+    by_name = _secret_roles(secrets, f"{name}-secrets", subject)
     if not namespaces:
-        return _bound("ClusterRole", name, [*_rules(kinds), _definitions()], subject)
+        return [*_bound("ClusterRole", name, [*_rules(kinds), _definitions()], subject), *by_name]
     # What lies in no namespace can only be granted for the whole cluster. Namespaces go by name.
     wide = [kind for kind in kinds if not kind.namespaced and kind.plural != _NAMESPACES]
     rules = [*_rules(wide), _definitions()]
@@ -66,7 +70,7 @@ def manifests(
     inside = _rules(kind for kind in kinds if kind.namespaced)
     for namespace in namespaces:
         documents += _bound("Role", name, inside, subject, namespace)
-    return documents
+    return [*documents, *by_name]
 
 
 def as_yaml(documents: Iterable[Document]) -> str:
@@ -78,6 +82,17 @@ def _rules(kinds: Iterable[WatchedKind]) -> list[Document]:
     for kind in kinds:
         by_group.setdefault(kind.group_kind.group, []).append(kind.plural)
     return [_rule(group, sorted(plurals)) for group, plurals in by_group.items()]
+
+
+def _secret_roles(secrets: Iterable[SecretName], role: str, subject: Document) -> list[Document]:
+    by_namespace: dict[str, list[str]] = {}
+    for namespace, name in sorted(set(secrets)):
+        by_namespace.setdefault(namespace, []).append(name)
+    documents = []
+    for namespace, names in by_namespace.items():
+        rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": names, "verbs": ["get"]}
+        documents += _bound("Role", role, [rule], subject, namespace)
+    return documents
 
 
 def _definitions() -> Document:
@@ -104,7 +119,3 @@ def _bound(
             "subjects": [subject],
         },
     ]
-
-
-if __name__ == "__main__":
-    sys.stdout.write(as_yaml(manifests(choose(), sys.argv[1:])))

@@ -25,3 +25,26 @@ class ObjectSink(Protocol):
 
     def refused(self, cluster: str, kind: GroupKind, remedy: str) -> None:
         """Objects of this kind may not be read, in some namespace at least; until it is synced again."""
+
+
+class Several:
+    """One sink that tells several."""
+
+    def __init__(self, *sinks: ObjectSink) -> None:
+        self._sinks = sinks
+
+    def changed(self, obj: KubeObject) -> None:
+        for sink in self._sinks:
+            sink.changed(obj)
+
+    def removed(self, obj: KubeObject) -> None:
+        for sink in self._sinks:
+            sink.removed(obj)
+
+    def synced(self, cluster: str, kind: GroupKind) -> None:
+        for sink in self._sinks:
+            sink.synced(cluster, kind)
+
+    def refused(self, cluster: str, kind: GroupKind, remedy: str) -> None:
+        for sink in self._sinks:
+            sink.refused(cluster, kind, remedy)

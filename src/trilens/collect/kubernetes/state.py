@@ -29,6 +29,14 @@ class ResourceState(NamedTuple):
     connections: int  # watches opened
     malformed: int  # objects and events that could not be read
 
+    def complaint(self) -> str | None:
+        """What is wrong, with what would help."""
+        if self.trouble is None:
+            return None
+        where = f" in {self.namespace}" if self.namespace else ""
+        help_ = f"; {self.trouble.grant}" if self.trouble.grant else ""
+        return f"cannot follow {self.kind}{where}: {self.trouble.text}{help_}"
+
 
 class ClusterState(NamedTuple):
     cluster: str
@@ -55,11 +63,5 @@ class ClusterState(NamedTuple):
     def complaints(self) -> list[str]:
         """What is wrong, a line each, with what would help."""
         lines = [f"{self.cluster}: {self.trouble.text}"] if self.trouble else []
-        for state in (self.definitions, *self.resources):
-            if state.trouble is not None:
-                where = f" in {state.namespace}" if state.namespace else ""
-                help_ = f"; {state.trouble.grant}" if state.trouble.grant else ""
-                lines.append(
-                    f"{self.cluster}: cannot follow {state.kind}{where}: {state.trouble.text}{help_}"
-                )
-        return lines
+        complaints = (state.complaint() for state in (self.definitions, *self.resources))
+        return [*lines, *(f"{self.cluster}: {complaint}" for complaint in complaints if complaint)]

@@ -55,7 +55,7 @@ def _context(authority: str, certificate: str, key: str, verify: bool) -> ssl.SS
     try:
         context = ssl.create_default_context(cadata=authority or None)
         if certificate:
-            _load_chain(context, certificate, key)
+            load_chain(context, certificate, key)
     except (ssl.SSLError, ValueError) as e:
         raise ConfigError(f"cannot use the certificates for the Kubernetes API: {e}") from e
     if not verify:
@@ -64,7 +64,7 @@ def _context(authority: str, certificate: str, key: str, verify: bool) -> ssl.SS
     return context
 
 
-def _load_chain(context: ssl.SSLContext, certificate: str, key: str) -> None:
+def load_chain(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Python takes a certificate from files only; these are gone again when it has read them."""
     with tempfile.TemporaryDirectory(prefix="trilens-") as folder:  # which only we may enter
         files = Path(folder, "certificate.pem"), Path(folder, "key.pem")

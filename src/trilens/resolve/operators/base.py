@@ -9,6 +9,8 @@ from trilens.model.life import Phase
 from trilens.resolve.reading import condition, section
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trilens.model.kubernetes import GroupKind, KubeObject
     from trilens.model.workload import Doubt, Step
     from trilens.resolve.objects import Link, Objects
@@ -66,6 +68,10 @@ class Operator:
     def said(self, job: KubeObject) -> Said | None:
         """The end, a suspension or a restart; None where only the pods can tell."""
         return said_by_conditions(job)
+
+    def needs(self, job: KubeObject) -> Mapping[str, int]:
+        """How many pods of a role the job cannot run without; roles that nobody can count are left out."""
+        return {}
 
     def steps(self, job: KubeObject) -> tuple[Step, ...]:
         return ()

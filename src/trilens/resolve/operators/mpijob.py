@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING
 
 from trilens.model.kubernetes import GroupKind
 from trilens.resolve.operators.base import Claim, Operator, Seat
-from trilens.resolve.operators.training_v1 import PREFIX
+from trilens.resolve.operators.training_v1 import PREFIX, replicas
 from trilens.resolve.reading import mark, numbered, section
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trilens.model.kubernetes import KubeObject
     from trilens.resolve.objects import Link, Objects
 
@@ -46,6 +48,10 @@ class MpiJob(Operator):
         if works and ordinal is not None:
             index = int(ordinal.group(1)) + 1
         return replace(below, role=role or "worker", rank=index)
+
+    def needs(self, job: KubeObject) -> Mapping[str, int]:
+        workers = replicas(job, "mpiReplicaSpecs").get("worker")
+        return {} if workers is None else {"worker": workers}
 
     def claim(self, pod: KubeObject) -> Claim | None:
         if (mark(pod, PREFIX + "operator-name") or "").startswith(("mpi-operator", "mpijob")):

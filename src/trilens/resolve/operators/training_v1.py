@@ -21,7 +21,7 @@ from trilens.resolve.operators.base import Claim, Operator, Seat
 from trilens.resolve.reading import mark, numbered, section, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trilens.model.kubernetes import KubeObject
     from trilens.resolve.objects import Link, Objects
@@ -69,6 +69,23 @@ class TrainingV1(Operator):
                 return Claim(GroupKind("kubeflow.org", kind_name), old)
         return None
 
+    def needs(self, job: KubeObject) -> Mapping[str, int]:
+        elastic = section(job.body, "spec", "elasticPolicy")
+        needed = {}
+        for name, count in replicas(job, _REPLICA_SPECS[job.kind]).items():
+            if name in _FIRST:
+                needed[name] = count
+            elif name == "worker":
+                needed[name] = (whole(elastic.get("minReplicas")) or 1) if elastic else count
+        return needed
+
+
+def replicas(job: KubeObject, specs: str) -> dict[str, int]:
+    """By role, in lower case."""
+    written = section(job.body, "spec", specs)
+    counts = {name: whole(section(written, name).get("replicas")) for name in written}
+    return {name.lower(): 1 if count is None else count for name, count in counts.items()}
+
 
 def _keys(kind: str, what: str) -> Iterator[str]:
     """The label under its names, newest first."""
@@ -80,12 +97,5 @@ def _keys(kind: str, what: str) -> Iterator[str]:
 
 def _leaders(job: KubeObject, kind: str) -> int | None:
     """How many pods stand before worker 0; None where the job's replicas were not kept."""
-    replicas = section(job.body, "spec", _REPLICA_SPECS[kind])
-    if not replicas:
-        return None
-    leaders = 0
-    for name, spec in replicas.items():
-        if name.lower() in _FIRST:
-            count = whole(section({"spec": spec}, "spec").get("replicas"))
-            leaders += 1 if count is None else count
-    return leaders
+    counts = replicas(job, _REPLICA_SPECS[kind])
+    return sum(counts.get(first, 0) for first in _FIRST) if counts else None

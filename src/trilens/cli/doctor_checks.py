@@ -1,0 +1,256 @@
+"""What `trilens doctor` looks at: one small function a check, over what the server says of itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trilens.model.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from trilens.cli.client import Client
+
+    Check = Callable[["Evidence"], Iterator["Finding"]]
+
+_EXAMPLES: Final = 3
+
+# GPU nodes are known by kube-state-metrics' names, which Trilens exports too. The agent says Hostname.
+_NODES_WITHOUT_AGENT: Final = (
+    'count by (node) (kube_node_status_capacity{resource="nvidia_com_gpu"} > 0) unless on (node) '
+    'label_replace(trilens_agent_build_info, "node", "$1", "Hostname", "(.+)")'
+)
+
+_OF_DOUBT: Final = {
+    "owner-gone": (
+        "the last owner that is known stands for the workload",
+        "delete the pods, or leave them be",
+    ),
+    "owner-unreadable": ("what is above may be the real workload", ""),
+    "owner-unread": (
+        "what is above may be the real workload",
+        "take the kind out of kubernetes.clusters.*.leave_out",
+    ),
+    "from-labels": ("labels are a fallback, and anybody may set them", "let the owner references be read"),
+    "uid-unknown": ("two of one name, one after the other, look like one", "let the workload's kind be read"),
+    "owner-cycle": ("the oldest of them stands for the workload", ""),
+    "labels-contradict-owners": ("the owners are believed", "correct the labels"),
+    "unknown-operator": ("each object of that kind is taken for one job", "tell the authors of Trilens"),
+    "unexpected-version": ("role and rank may be wrong", "update Trilens"),
+    "clock-skew": ("its times were moved to fit the others", ""),
+}
+_UNKNOWN_DOUBT: Final = ("what is said of these workloads may be wrong", "see docs/workloads.md")
+
+
+class Finding(NamedTuple):
+    check: str
+    is_problem: bool  # or only worth knowing
+    what: str
+    means: str
+    remedy: str
+
+
+class Evidence:
+    """The server's own answers, each asked for once, when a check first wants it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @cached_property
+    def readiness(self) -> dict[str, Any]:
+        return self._client.probe("/readyz")
+
+    @cached_property
+    def targets(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/v1/targets", {"state": "active"})["data"][
+            "activeTargets"
+        ]
+        return found
+
+    @cached_property
+    def workloads(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/workloads")["data"]
+        return found
+
+    @cached_property
+    def missing_gpus(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/gpus", {"lost": "true"})["data"]
+        return found
+
+    @property
+    def clusters(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.readiness.get("kubernetes", {}).get("clusters", {})
+        return found
+
+    def ask(self, promql: str) -> list[dict[str, str]]:
+        """The labels of the series that a query finds."""
+        answer = self._client.post("/api/v1/query", form={"query": promql})
+        return [series["metric"] for series in answer["data"]["result"]]
+
+
+def storage(evidence: Evidence) -> Iterator[Finding]:
+    store = evidence.readiness.get("store", {})
+    if reason := store.get("read_only_reason"):
+        yield Finding(
+            "storage", True, f"writes are refused: {reason}", "new samples are lost", "free space on its disk"
+        )
+    for damage in store.get("damage", []):
+        yield Finding("storage", True, str(damage), "those samples are not shown", "restore it from a backup")
+
+
+def source(evidence: Evidence) -> Iterator[Finding]:
+    told = evidence.readiness.get("source")
+    if told and not told["reachable"]:
+        what = f"{told['url']} does not answer since {told['since']}: {told['error']}"
+        yield Finding("source", True, what, "no query is answered", "see source.url and that server")
+
+
+def permissions(evidence: Evidence) -> Iterator[Finding]:
+    for name, health in evidence.clusters.items():
+        for grant in health["to_grant"]:
+            where = f"Role in namespace {grant['namespace']}" if grant["namespace"] else "ClusterRole"
+            yield Finding(
+                "permissions",
+                True,
+                f"{name}: not allowed to {grant['rule']['verbs'][0]} {grant['rule']['resources'][0]}",
+                "these objects are not seen; workloads that they own are told by labels, with a doubt",
+                f"add to its {where}: {json.dumps(grant['rule'])} (trilens kubernetes rbac prints all)",
+            )
+
+
+def clusters(evidence: Evidence) -> Iterator[Finding]:
+    for name, health in evidence.clusters.items():
+        old = "what is shown of it may be old"
+        if health["trouble"] is not None:
+            remedy = "see that its kubeconfig is right and its API server can be reached from here"
+            yield Finding("clusters", True, f"{name}: {health['trouble']}", old, remedy)
+        for unfollowed in health["not_followed"]:
+            if unfollowed["reason"] != health["trouble"]:
+                what = f"{name}: cannot follow {_few(unfollowed['kinds'])}: {unfollowed['reason']}"
+                yield Finding("clusters", True, what, old, "it is tried again by itself; see the API server")
+        if not health["synced"] and health["trouble"] is None and not health["not_followed"]:
+            what = f"{name}: not read through yet"
+            yield Finding("clusters", False, what, "workloads may be missing", "wait a moment")
+
+
+def doubts(evidence: Evidence) -> Iterator[Finding]:
+    about: dict[tuple[str, str], list[str]] = defaultdict(list)
+    texts: dict[tuple[str, str], str] = {}
+    for workload in evidence.workloads:
+        for doubt in workload["doubts"]:
+            key = (doubt["code"], doubt["remedy"] or "")
+            about[key].append(f"{workload['namespace']}/{workload['name']}")
+            texts.setdefault(key, doubt["text"])
+    for (code, remedy), names in sorted(about.items()):
+        means, otherwise = _OF_DOUBT.get(code, _UNKNOWN_DOUBT)
+        what = f"{code}: {_few(names)}: {texts[code, remedy]}"
+        yield Finding("workloads", False, what, means, remedy or otherwise)
+
+
+def scrapes(evidence: Evidence) -> Iterator[Finding]:
+    total = Counter(target["scrapePool"] for target in evidence.targets)
+    down: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for target in evidence.targets:
+        if target["health"] == "down":
+            down[target["scrapePool"], _without_address(target)].append(target["scrapeUrl"])
+    for (pool, error), urls in sorted(down.items()):
+        what = f"{pool}: {len(urls)} of {total[pool]} targets: {error} ({_few(urls)})"
+        remedy = "see that they run and can be reached from here, or change the scrape configuration"
+        yield Finding("scrapes", True, what, "their samples are missing", remedy)
+
+
+def discovery(evidence: Evidence) -> Iterator[Finding]:
+    for trouble in evidence.readiness.get("discovery", []):
+        remedy = "grant it, or see the API server: trilens kubernetes rbac --add KIND prints the role"
+        yield Finding("discovery", True, trouble, "targets are missing, or as they were", remedy)
+
+
+def monitors(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.readiness.get("kubernetes", {}).get("unusable_monitors", []):
+        yield Finding(
+            "monitors",
+            True,
+            f"{one['cluster']}: {one['monitor']}: {one['reason']}",
+            "what it asks for is not scraped",
+            "change it, or grant what is missing: trilens kubernetes rbac --secret NAMESPACE/NAME prints it",
+        )
+
+
+def gpus(evidence: Evidence) -> Iterator[Finding]:
+    by_state: dict[str, Counter[str]] = defaultdict(Counter)
+    for gpu in evidence.missing_gpus:
+        by_state[gpu["state"]][gpu["node"]] += gpu["count"]
+    for state, nodes in sorted(by_state.items()):
+        where = _few([f"{node} ({count})" for node, count in sorted(nodes.items())])
+        if state == "lost":
+            means = "their node should have them and others of it report: they fell off, or were taken out"
+            remedy = "trilens gpus --lost names them; look for Xids (trilens events), then drain the node"
+            yield Finding("gpus", True, f"GPUs are lost on {where}", means, remedy)
+        else:
+            means = "none of these nodes' GPUs reports: nothing is known of them"
+            remedy = "run dcgm-exporter or trilens agent there, and scrape it"
+            yield Finding("gpus", False, f"no GPU reports on {where}", means, remedy)
+
+
+def agents(evidence: Evidence) -> Iterator[Finding]:
+    """Says nothing where no GPU node is known: unknown is not missing."""
+    for complaint in evidence.readiness.get("agents", {}).get("complaints", []):
+        yield Finding(
+            "agents", True, str(complaint), "its events wait", "see that it runs and can be reached"
+        )
+    nodes = sorted(labels["node"] for labels in evidence.ask(_NODES_WITHOUT_AGENT))
+    if nodes:
+        what = f"no agent on {_few(nodes)}, which have GPUs"
+        means = "Xids are not counted there, and no process is known"
+        yield Finding("agents", False, what, means, "run trilens agent on each of them, and scrape it")
+
+
+def collection(evidence: Evidence) -> Iterator[Finding]:
+    if "source" not in evidence.readiness and not evidence.clusters and not evidence.targets:
+        what = "nothing is scraped, and no cluster is watched"
+        remedy = "name clusters in kubernetes.clusters and jobs in scrape.scrape_configs"
+        yield Finding("collection", False, what, "only what is sent here is known", remedy)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    storage,
+    source,
+    permissions,
+    clusters,
+    scrapes,
+    discovery,
+    monitors,
+    gpus,
+    agents,
+    doubts,
+    collection,
+)
+
+
+def examine(client: Client) -> list[Finding]:
+    """What all checks find. One that cannot be made is a finding itself, and the others are made."""
+    evidence = Evidence(client)
+    _ = evidence.readiness  # a server that does not answer at all is an error, not a finding
+    found: list[Finding] = []
+    for check in CHECKS:
+        try:
+            found += check(evidence)
+        except ServerError as e:
+            found.append(
+                Finding(check.__name__, True, f"cannot be checked: {e.message}", "nobody knows", e.hint or "")
+            )
+    return found
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:_EXAMPLES])
+    return f"{shown} and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else shown
+
+
+def _without_address(target: dict[str, Any]) -> str:
+    """Its error, so that targets which fail alike are told together."""
+    error = str(target["lastError"]).replace(target["scrapeUrl"], "").strip(": ")
+    return error.replace(target["labels"].get("instance", "\0"), "it")

@@ -1,0 +1,51 @@
+"""`trilens kubernetes rbac`: the roles that watching a cluster needs."""
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Kubernetes clusters.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Kubernetes clusters."""
+
+
+@app.command()
+def rbac(
+    namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only this one; may be repeated."),
+    ] = None,
+    service_account: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="Who is given the permissions.")
+    ] = "trilens/trilens",
+    leave_out: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help="Not this kind; may be repeated.")
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help="Also this kind, watched only on request; may be repeated."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAMESPACE/NAME", help="Also to read this one, for a monitor; may be repeated."),
+    ] = None,
+) -> None:
+    """Print the least that Trilens must be allowed, for kubectl apply."""
+    from trilens.collect.kubernetes.catalogue import choose
+    from trilens.collect.kubernetes.rbac import SecretName, as_yaml, manifests
+    from trilens.model.errors import ConfigError
+
+    home, _, name = service_account.partition("/")
+    if not home or not name or "/" in name:
+        raise ConfigError(
+            f"{service_account!r} names no service account", hint="write --service-account NAMESPACE/NAME"
+        )
+    secrets = [SecretName(*written.split("/")) for written in secret or () if written.count("/") == 1]
+    if len(secrets) != len(secret or ()):
+        raise ConfigError("a secret is written as --secret NAMESPACE/NAME")
+    kinds = choose(leave_out or (), add or ())
+    documents = manifests(kinds, namespaces or (), secrets=secrets, name=name, home=home)
+    typer.echo(as_yaml(documents), nl=False)

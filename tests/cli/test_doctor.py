@@ -1,0 +1,169 @@
+"""`trilens doctor` finds what is wrong, says what to do, and ends with 1."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from kubernetes_api import Rule
+from memory_api import Api, running
+from servers import until
+from trilens.cli.client import Client
+from trilens.cli.doctor_checks import examine
+from trilens_process import server, trilens
+from workload_records import some_records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kubernetes_api import KubernetesServer
+
+WELL = {"synced": True, "trouble": None, "not_followed": [], "to_grant": []}
+
+
+def findings(url: str) -> list[dict[str, Any]]:
+    said = trilens("doctor", "--json", "--server", url)
+    found: list[dict[str, Any]] = json.loads(said.stdout)
+    assert said.returncode == (1 if any(one["is_problem"] for one in found) else 0), said.stderr
+    return found
+
+
+def watching(**health: Any) -> dict[str, Any]:
+    return {"kubernetes": {"clusters": {"lab": {**WELL, **health}}}}
+
+
+def test_nothing_is_wrong() -> None:
+    api = Api(readiness=watching())
+    with running(api.build()) as url:
+        said = trilens("doctor", "--server", url)
+        assert (said.returncode, said.stdout) == (0, "nothing is wrong\n")
+        assert findings(url) == []
+
+
+def test_targets_that_are_not_found_and_monitors_that_cannot_be_used() -> None:
+    told = watching()
+    told["kubernetes"]["unusable_monitors"] = [
+        {
+            "cluster": "lab",
+            "monitor": "ServiceMonitor serve/web",
+            "reason": "the Secret serve/t may not be read",
+        }
+    ]
+    told["discovery"] = ['job pods: cannot follow Pod: forbidden; allow "list" on pods']
+    with running(Api(readiness=told).build()) as url:
+        found = {one["check"]: one["what"] for one in findings(url) if one["is_problem"]}
+        assert found == {
+            "discovery": told["discovery"][0],
+            "monitors": "lab: ServiceMonitor serve/web: the Secret serve/t may not be read",
+        }
+
+
+def test_a_server_that_does_nothing_is_worth_a_note() -> None:
+    with running(Api().build()) as url:
+        (note,) = findings(url)
+        assert not note["is_problem"]
+        assert "nothing is scraped, and no cluster is watched" in note["what"]
+
+
+@pytest.mark.parametrize(
+    ("readiness", "what"),
+    [
+        ({"store": {"read_only_reason": "disk full", "damage": []}}, "writes are refused: disk full"),
+        ({"store": {"damage": ["table samples lost 7 rows"]}}, "table samples lost 7 rows"),
+        (
+            {"source": {"url": "http://p", "reachable": False, "error": "refused", "since": "noon"}},
+            "http://p does not answer since noon: refused",
+        ),
+        (watching(trouble="no route", synced=False), "lab: no route"),
+        (
+            watching(not_followed=[{"reason": "timeout", "kinds": ["A", "B", "C", "D", "E"]}]),
+            "lab: cannot follow A, B, C and 2 more: timeout",
+        ),
+        ({"agents": {"known": 1, "complaints": ["n1 does not answer"]}}, "n1 does not answer"),
+    ],
+)
+def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> None:
+    api = Api(readiness=readiness, ready=False)
+    with running(api.build()) as url:
+        problems = [one for one in findings(url) if one["is_problem"]]
+        assert [one["what"] for one in problems] == [what]
+        assert problems[0]["means"]
+        assert problems[0]["remedy"]
+
+
+def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the GPU API says of each state is tested with it; here, what the doctor makes of it."""
+    answers = {
+        "/readyz": watching(),
+        "/api/gpus": {
+            "data": [
+                {"state": "lost", "node": "n1", "count": 1},
+                {"state": "lost", "node": "n1", "count": 2},
+                {"state": "blind", "node": "n2", "count": 8},
+            ]
+        },
+        "/api/v1/targets": {"data": {"activeTargets": []}},
+        "/api/workloads": {"data": []},
+    }
+    client = Client("http://127.0.0.1:1")
+    monkeypatch.setattr(client, "probe", lambda path: answers[path])
+    monkeypatch.setattr(client, "get", lambda path, params=None: answers[path])
+    monkeypatch.setattr(client, "post", lambda path, **asked: {"data": {"result": []}})
+    assert [(one.is_problem, one.what) for one in examine(client)] == [
+        (False, "no GPU reports on n2 (8)"),
+        (True, "GPUs are lost on n1 (3)"),
+    ]
+
+
+def test_doubts_about_workloads_and_nodes_without_an_agent(tmp_path: Path) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    with some_records(tmp_path) as records:
+        api = Api(readiness=watching(), workloads=records)
+        for node in ("a", "b"):
+            labels = {"__name__": "kube_node_status_capacity", "node": node, "resource": "nvidia_com_gpu"}
+            api.source.add(labels, [(now_ms, 8.0)])
+        labels = {"__name__": "trilens_agent_build_info", "Hostname": "a", "version": "1"}
+        api.source.add(labels, [(now_ms, 1.0)])
+        with running(api.build()) as url:
+            said = trilens("doctor", "--server", url)
+    assert said.returncode == 0
+    assert "note: no agent on b, which have GPUs\n" in said.stdout
+    assert "note: owner-unreadable: ml/train: PyTorchJobs may not be read\n" in said.stdout
+    assert "  do: grant list on pytorchjobs\n" in said.stdout
+    assert said.stdout.endswith("nothing is wrong\n")
+
+
+def test_no_server_is_an_error() -> None:
+    said = trilens("doctor", "--server", "http://127.0.0.1:1")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "no answer from http://127.0.0.1:1" in said.stderr
+
+
+def test_a_missing_permission_and_a_target_that_is_down(
+    kubernetes: KubernetesServer, namespace: str, tmp_path: Path
+) -> None:
+    """With a real API server, as an account that may see pods only."""
+    user = kubernetes.user(f"doctor-{namespace}", Rule("", ["pods"], ["list", "watch"]))
+    cluster = {"kubeconfig": str(kubernetes.kubeconfig(user)), "namespaces": [namespace]}
+    job = {"job_name": "nodes", "scrape_interval": "1s", "static_configs": [{"targets": ["127.0.0.1:1"]}]}
+    config = tmp_path / "trilens.yaml"
+    config.write_text(
+        yaml.safe_dump({"kubernetes": {"clusters": {"lab": cluster}}, "scrape": {"scrape_configs": [job]}})
+    )
+    with server(tmp_path, "--config", str(config)) as (url, _):
+        until(
+            lambda: {"permissions", "scrapes"} <= {one["check"] for one in findings(url)},
+            "it does not find what is wrong",
+        )
+        found = findings(url)
+    rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}
+    (jobs,) = [one for one in found if one["what"] == "lab: not allowed to list jobs"]
+    assert f"add to its Role in namespace {namespace}: {json.dumps(rule)}" in jobs["remedy"]
+    assert not any("list pods" in one["what"] for one in found)
+    (down,) = [one for one in found if one["check"] == "scrapes"]
+    assert down["what"].startswith("nodes: 1 of 1 targets: ")
+    assert "http://127.0.0.1:1/metrics" in down["what"]
