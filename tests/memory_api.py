@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from trilens.alert.evaluation import GroupState
     from trilens.model.labels import LabelFrame
     from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.intakes import Intakes
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadRecords
@@ -95,6 +96,7 @@ class Api:
     rules: list[GroupState] = field(default_factory=list)
     events: EventRecords | None = None
     agents: AgentIntake | None = None
+    intakes: Intakes | None = None
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -107,6 +109,9 @@ class Api:
         self.engines: Any = lambda lookback_ms: Engine(self.source, lookback_ms=lookback_ms)
 
     def build(self) -> Any:
+        return build_app(self.parts())
+
+    def parts(self) -> Parts:
         async def reload() -> None:
             self.reloads.append("reload")
 
@@ -116,26 +121,24 @@ class Api:
         async def overview() -> Overview:
             return self.overview
 
-        return build_app(
-            Parts(
-                settings=self.settings,
-                token=self.settings.server.read_token(),
-                source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog, self.source),
-                runner=self.runner,
-                metrics=self.metrics,
-                probes=Probes(readiness, reload, self.metrics),
-                overview=overview,
-                status=StatusApi(lambda: self.settings, self.catalog, self.runner),
-                targets=TargetsApi(None),
-                rules=RulesApi(lambda: self.rules),
-                programs=ProgramsApi([]),
-                write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
-                backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
-                workloads=WorkloadsApi(self.workloads, None, self.runner, 1 << 20, self.gpus),
-                gpus=GpusApi(self.gpus, self.workloads, None, None, self.runner, 1 << 20),
-                events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
-                output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
-            )
+        return Parts(
+            settings=self.settings,
+            token=self.settings.server.read_token(),
+            source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog, self.source),
+            runner=self.runner,
+            metrics=self.metrics,
+            probes=Probes(readiness, reload, self.metrics),
+            overview=overview,
+            status=StatusApi(lambda: self.settings, self.catalog, self.runner),
+            targets=TargetsApi(None),
+            rules=RulesApi(lambda: self.rules),
+            programs=ProgramsApi([]),
+            write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
+            backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
+            workloads=WorkloadsApi(self.workloads, self.intakes, self.runner, 1 << 20, self.gpus),
+            gpus=GpusApi(self.gpus, self.workloads, None, self.intakes, self.runner, 1 << 20),
+            events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
+            output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
         )
 
 

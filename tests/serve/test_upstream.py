@@ -7,7 +7,7 @@ import contextlib
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -21,24 +21,19 @@ from metric_sources import prometheus, victoria_metrics
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
-from trilens.serve.app import Parts, build_app
-from trilens.serve.backfill import BackfillApi
+from trilens.serve.app import build_app
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.push import SelfPush
 from trilens.serve.runner import QueryRunner
 from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
-from trilens.serve.targets import TargetsApi
 from trilens.serve.upstream import Upstream
-from trilens.serve.workloads import WorkloadsApi
-from trilens.serve.write import WriteApi
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
-    from trilens.serve.page import Overview
 
 NOW = int(time.time()) // 15 * 15
 
@@ -56,9 +51,6 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
         trouble = await upstream.check()
         return Readiness(trouble is None, {"source": trouble and trouble.reason})
 
-    async def overview() -> Overview:
-        return api.overview
-
     @contextlib.asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         await upstream.start()
@@ -66,19 +58,11 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
         await upstream.stop()
 
     app = build_app(
-        Parts(
-            settings=api.settings,
-            token=None,
+        replace(
+            api.parts(),
             source=upstream,
-            runner=api.runner,
-            metrics=api.metrics,
             probes=Probes(readiness, reload, api.metrics),
-            overview=overview,
             status=StatusApi(lambda: api.settings, None, api.runner),
-            targets=TargetsApi(None),
-            write=WriteApi(None, ThreadPoolExecutor(1), 1000),
-            backfill=BackfillApi(None, ThreadPoolExecutor(1), 1000),
-            workloads=WorkloadsApi(None, None, api.runner, 1000),
         ),
         lifespan=lifespan,
     )
@@ -384,7 +368,7 @@ def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pyt
             upstream = Upstream(settings, 1000)
             await upstream.start()
             state = SystemState(
-                QueryRunner(Api().settings.query), None, None, None, upstream, None, timedelta(1)
+                QueryRunner(Api().settings.query), None, None, None, upstream, None, None, timedelta(1)
             )
             seen = [await state.readiness()]
             await asyncio.to_thread(source.__exit__)
