@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--follow-seconds", type=int, default=60)
     parser.add_argument("--probes", type=int, default=50)
     parser.add_argument(
-        "--passes", type=int, default=3, help="over the rules, after the one that makes their series"
+        "--passes", type=int, default=2, help="over the rules, after the one that makes their series"
     )
     args = parser.parse_args()
     chosen = args.only.split(",")

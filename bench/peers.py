@@ -28,6 +28,7 @@ def free_port() -> int:
 class Usage:
     cpu_s: float
     rss_mb: float
+    file_mb: float  # of that: pages of files, such as the engine's library, that the system may take back
 
 
 @dataclass
@@ -76,8 +77,8 @@ class Peer(ABC):
     def usage(self) -> Usage:
         assert self.process is not None
         process = psutil.Process(self.process.pid)
-        times = process.cpu_times()
-        return Usage(times.user + times.system, process.memory_info().rss / 1e6)
+        times, memory = process.cpu_times(), process.memory_info()
+        return Usage(times.user + times.system, memory.rss / 1e6, memory.shared / 1e6)
 
     def stop(self) -> None:
         if self.process is not None:

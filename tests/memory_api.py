@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -23,6 +24,7 @@ from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
+from trilens.serve.reloading import InForce
 from trilens.serve.rules import RulesApi
 from trilens.serve.runner import QueryRunner
 from trilens.serve.self_metrics import SelfMetrics
@@ -103,6 +105,7 @@ class Api:
 
     def __post_init__(self) -> None:
         self.settings = load_settings(overrides=self.overrides, environ={})
+        self.in_force = InForce(self.settings, datetime.now(UTC))
         self.runner = QueryRunner(self.settings.query)
         self.metrics = SelfMetrics()
         self.catalog = MemoryCatalog(self.source)
@@ -129,7 +132,7 @@ class Api:
             metrics=self.metrics,
             probes=Probes(readiness, reload, self.metrics),
             overview=overview,
-            status=StatusApi(lambda: self.settings, self.catalog, self.runner),
+            status=StatusApi(lambda: self.in_force, self.catalog, self.runner),
             targets=TargetsApi(None),
             rules=RulesApi(lambda: self.rules),
             programs=ProgramsApi([]),

@@ -21,6 +21,8 @@ TRAIN = WorkloadKey("lab", "ml", "kubeflow.org", "PyTorchJob", "train", "u1")
 VOLCANO = WorkloadKey("lab", "ml", "batch.volcano.sh", "Job", "batch", "u2")
 BATCH = WorkloadKey("lab", "ml", "batch", "Job", "batch", "u3")
 OTHER_TRAIN = WorkloadKey("lab", "web", "apps", "Deployment", "train", "u4")
+GONE = WorkloadKey("lab", "ml", "batch", "Job", "tune", "u5")
+GONE_BEFORE = WorkloadKey("lab", "web", "batch", "Job", "tune", "u6")
 DOUBT = Doubt("owner-unreadable", "PyTorchJobs may not be read", "grant list on pytorchjobs")
 
 
@@ -40,7 +42,8 @@ def _member(
 
 @contextmanager
 def some_records(folder: Path) -> Iterator[WorkloadRecords]:
-    """A job that began at noon, was preempted at 12:10 and came back at 12:20; and three namesakes."""
+    """A job that began at noon, was preempted at 12:10 and came back at 12:20; three namesakes; and two of
+    another name that were there before noon."""
     with Engine.open(folder) as engine:
         migrate(engine)
         writer = RecordWriter(engine)
@@ -60,5 +63,11 @@ def some_records(folder: Path) -> Iterator[WorkloadRecords]:
         for key in (VOLCANO, BATCH, OTHER_TRAIN):
             records.workload(Workload(key))
             records.phase(PhaseInterval(key, 0, Phase.QUEUED, "", minute(0)))
+        for key, begin, end in ((GONE, -60, -30), (GONE_BEFORE, -55, -40)):
+            records.workload(Workload(key))
+            records.membership(_member(key, "tune-0", 0, begin, end))
+            records.phase(PhaseInterval(key, 0, Phase.RUNNING, "", minute(begin), minute(end - 5)))
+            failed = PhaseInterval(key, 0, Phase.FAILED, "exit code 1", minute(end - 5), minute(end))
+            records.phase(failed)
         writer.close()
         yield records

@@ -78,6 +78,8 @@ class RecordedGpu(_Answers):
         return {field: recorded[str(field.number)] for field in wanted if str(field.number) in recorded}
 
     def processes(self) -> Sequence[GpuProcess]:
+        if self.recorded.get("lost"):
+            raise GpuGone("GPU is lost")
         return [GpuProcess(**process) for process in self.recorded["processes"]]
 
     def mig_devices(self) -> Sequence[MigDevice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import shutil
 import ssl
 import threading
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,48 @@ def test_without_a_process_whoever_holds_the_gpu(node: Node, kubelet: Kubelet, a
     now, then = events(agent)
     assert now["pods"] == [{"namespace": "llm", "pod": "train-0", "uid": None}]
     assert (now["by"], then["by"], then["pods"]) == ("device", None, [])
+
+
+MIG_UUID = "MIG-3c1f0a55-2d5b-5f0e-9c39-6a1f4b7d2e11"
+
+
+@pytest.fixture
+def divided(node: Node, kubelet: Kubelet) -> Iterator[NodeAgent]:
+    """Instance 2 is a notebook's, instance 3 another pod's."""
+    other = MIG_UUID.replace("11", "12")
+    node.nvml.recorded["gpus"][0]["mig"] = [
+        {
+            "identity": {"uuid": uuid, "gpu_instance": number, "compute_instance": 0, "profile": "1g.18gb"},
+            "calls": {},
+            "activity": {},
+        }
+        for number, uuid in ((2, MIG_UUID), (3, other))
+    ]
+    resource = "nvidia.com/mig-1g.18gb"
+    kubelet.message = response(
+        {("ml", "notebook", "main"): {resource: [MIG_UUID]}, ("ml", "other", "main"): {resource: [other]}}
+    )
+    agent = node.agent()
+    agent.start()
+    yield agent
+    agent.stop()
+
+
+def test_a_mig_device_is_named_by_its_gpu_and_instance(divided: NodeAgent) -> None:
+    notebook, _ = metrics(divided, "trilens_node_device_info")
+    assert f'UUID="{UUID}",GPU_I_ID="2",GPU_I_PROFILE="1g.18gb",mig_uuid="{MIG_UUID}"' in notebook
+    told, _ = divided.devices()["devices"]
+    assert (told["uuid"], told["gpu_uuid"], told["gpu_instance"]) == (MIG_UUID, UUID, 2)
+
+
+def test_a_fault_of_an_instance_hits_who_holds_it(node: Node, divided: NodeAgent) -> None:
+    told = "pid='<unknown>', name=<unknown>, Contained"
+    log_fault(node, f"NVRM: Xid (PCI:0000:00:06 GPU-I:02): 94, {told}")
+    log_fault(node, f"NVRM: Xid (PCI:0000:00:06): 79, {told}")
+    assert [[pod["pod"] for pod in event["pods"]] for event in events(divided)] == [
+        ["notebook"],
+        ["notebook", "other"],
+    ]
 
 
 def test_faults_of_other_kinds(node: Node, agent: NodeAgent) -> None:
@@ -274,6 +317,20 @@ def test_a_driver_that_hangs_does_not_take_the_rest_with_it(
     finally:
         released.set()
         agent.stop()
+
+
+def test_who_is_on_a_gpu_that_tells_nothing_is_still_there(node: Node, agent: NodeAgent) -> None:
+    def pids() -> list[int]:
+        agent.look()
+        return [told["pid"] for told in agent.processes()["processes"]]
+
+    assert pids() == [463]
+    node.nvml.recorded["gpus"][0]["lost"] = True
+    assert pids() == [463]
+    assert metrics(agent, "trilens_gpu_process_memory_bytes") == []  # how much it has is not known
+    shutil.rmtree(node.proc.folder / "463")
+    node.proc.add(463, "another", ticks=10**9)  # its number, used again
+    assert pids() == []
 
 
 def test_questions_that_are_not_answered_in_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,16 @@ def test_the_last_code_outlives_a_storm_elsewhere_but_no_reboot(
     rebooted = FaultLedger(tmp_path / "state.json", "another")
     assert rebooted.last_codes() == {}
     assert rebooted.totals()[KEY] == 1
+
+
+def test_numbers_that_begin_anew_do_not_go_by_the_name_of_those_before(tmp_path: Path) -> None:
+    ledger = FaultLedger(tmp_path / "state.json", "boot")
+    ledger.record("kmsg", "boot:1", 1, XID_31, {})
+    state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+    (tmp_path / "state.json").write_text(json.dumps(state | {"lost": None}), encoding="utf-8")
+    again = FaultLedger(tmp_path / "state.json", "boot")
+    assert again.events() == []
+    assert again.id != ledger.id  # or who reads on after the number 1 would miss the next 1
 
 
 def test_quiet_lines_do_not_write_each_time(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_driver_that_comes_later_and_goes_again() -> None:
 
 def test_processes_with_their_gpu() -> None:
     readings = GpuReadings(lambda: RecordedNvml(recording("h200_busy")), "h200-1")
-    ((gpu, process),) = readings.processes()
+    ((gpu, (process,)),) = readings.processes().items()
     assert (gpu.uuid, process.pid, process.memory_bytes) == (UUID, 463, 19976 * 1024**2)
 
 

@@ -176,6 +176,13 @@ def test_processes_once_each(library: StandIn) -> None:
     assert gpu(library).processes() == [GpuProcess(7, 100, None), GpuProcess(8, None, 2)]
 
 
+def test_who_is_on_a_lost_gpu_is_not_known(library: StandIn) -> None:
+    found = gpu(library)
+    library.nvmlDeviceGetComputeRunningProcesses = library.nvmlDeviceGetPowerUsage  # type: ignore[method-assign, assignment]
+    with pytest.raises(GpuGone):
+        found.processes()
+
+
 def test_mig_devices_with_gaps_between_them(library: StandIn) -> None:
     assert gpu(library).mig_devices() == ()
     library.mig = {0: "MIG-a-1", 4: "MIG-b-9"}

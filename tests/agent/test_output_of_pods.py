@@ -17,7 +17,7 @@ from trilens.cli.main import app
 from trilens.collect.agents.answers import read_events, read_json, read_processes
 from trilens.collect.config import load_scrape_config
 from trilens.collect.node.endpoint import Endpoint
-from trilens.model.errors import ScrapeError, ServerError
+from trilens.model.errors import NotFound, ScrapeError, ServerError
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.workload import Membership, PodKey, Workload, WorkloadKey
 from trilens.serve.agent_intake import AgentIntake
@@ -25,6 +25,7 @@ from trilens.settings.load import load_settings
 from trilens.settings.yaml_file import Place
 from trilens.store.engine import Engine
 from trilens.store.events import EventRecords
+from trilens.store.gpus import GpuRecords
 from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.workloads import WorkloadRecords
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 JOB = WorkloadKey("lab", "llm", "batch", "Job", "train", "u1")
+QUEUED = JOB._replace(name="later", uid="u2")
 HERE = MembershipInterval(Membership(PodKey("lab", "llm", "train-0", POD_UID), JOB), "h200-1", 1000)
 ELSEWHERE = MembershipInterval(Membership(PodKey("lab", "llm", "train-1", "uid-1"), JOB), "h200-2", 1000)
 NOWHERE = replace(HERE, membership=Membership(PodKey("lab", "llm", "train-2", "uid-2"), JOB), node="")
@@ -44,14 +46,25 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
 
 
 @pytest.fixture(scope="module")
-def url(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    agent = node.agent()
-    endpoint = Endpoint(agent, node.settings())
-    agent.start()
-    endpoint.start()
-    target = endpoint.url.removeprefix("http://")
+def twin(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    """Of another cluster, where node and pod have the same names."""
+    twin, other_uid = Node(tmp_path_factory.mktemp("twin")), POD_UID.replace("4", "5")
+    cgroup = twin.proc.folder / "463" / "cgroup"
+    ours, theirs = (uid.replace("-", "_") for uid in (POD_UID, other_uid))
+    cgroup.write_text(cgroup.read_text(encoding="utf-8").replace(ours, theirs), encoding="utf-8")
+    (twin.folder / "log" / f"llm_train-0_{POD_UID}").rename(twin.folder / "log" / f"llm_train-0_{other_uid}")
+    return twin
+
+
+@pytest.fixture(scope="module")
+def url(node: Node, twin: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    agents = [one.agent() for one in (node, twin)]
+    endpoints = [Endpoint(agent, node.settings()) for agent in agents]
+    for part in (*agents, *endpoints):
+        part.start()
+    targets = [endpoint.url.removeprefix("http://") for endpoint in endpoints]
     config = load_scrape_config(
-        {"static_configs": [{"targets": [target]}]}, node.folder, Place(None), "agents"
+        {"static_configs": [{"targets": targets}]}, node.folder, Place(None), "agents"
     )
     settings = load_settings(overrides={"agents.interval": "100ms"}, environ={})
     with Engine.open(tmp_path_factory.mktemp("data")) as engine:
@@ -60,19 +73,20 @@ def url(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         records, events = WorkloadRecords(engine, writer), EventRecords(engine, writer)
         for member in (HERE, ELSEWHERE, NOWHERE):
             records.membership(member)
-        records.workload(Workload(JOB))
-        records.phase(PhaseInterval(JOB, 0, Phase.RUNNING, "", 1000))
-        intake = AgentIntake(settings, [config], records, events, None)
+        for key, phase in ((JOB, Phase.RUNNING), (QUEUED, Phase.QUEUED)):
+            records.workload(Workload(key))
+            records.phase(PhaseInterval(key, 0, phase, "", 1000))
+        intake = AgentIntake(settings, [config], records, events, GpuRecords(engine, writer), None)
         intake.start()
         api = Api(workloads=records, events=events, agents=intake)
         with running(api.build()) as base:
-            until(lambda: bool(httpx.get(f"{base}/api/workloads").json()["data"]), "nothing was kept")
-            until(lambda: any(agent.node for agent in intake.agents()), "the agent was not asked")
+            until(lambda: len(httpx.get(f"{base}/api/workloads").json()["data"]) == 2, "nothing was kept")
+            until(lambda: all(agent.node for agent in intake.agents()), "the agents were not asked")
             yield base
         intake.stop()
         writer.close()
-    endpoint.stop()
-    agent.stop()
+    for part in (*endpoints, *agents):
+        part.stop()
 
 
 def output(url: str, **params: str) -> tuple[int, Any]:
@@ -109,6 +123,8 @@ def test_logs_of_a_workload_are_those_of_its_pods(url: str) -> None:
     assert one.stdout == shown.stdout
     with pytest.raises(ServerError, match="h200-2"):
         CliRunner().invoke(app, ["logs", "llm/train-1", "--server", url], catch_exceptions=False)
+    with pytest.raises(NotFound, match="later has no pods"):
+        CliRunner().invoke(app, ["logs", "later", "--server", url], catch_exceptions=False)
 
 
 def test_a_fault_in_a_pod_is_its_workloads(url: str, node: Node) -> None:

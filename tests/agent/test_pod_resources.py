@@ -119,6 +119,7 @@ def test_devices_by_claim() -> None:
         (UUID, [(UUID, "")]),
         (f"{UUID}::3", [(UUID, "3")]),  # time-sliced by NVIDIA's device plugin
         (MIG, [(MIG, "")]),
+        (f"MIG-{UUID}/7/0", [(f"MIG-{UUID}/7/0", "")]),  # of drivers before 470
         ("0", [(UUID, "")]),  # by number
         ("nvidia0", [(UUID, "")]),  # as on GKE
         ("nvidia0/vgpu1", [(UUID, "1")]),
@@ -127,7 +128,7 @@ def test_devices_by_claim() -> None:
     ],
 )
 def test_names_of_gpus(device_id: str, expected: list[tuple[str, str]]) -> None:
-    held = holdings([Device(*TRAIN, "nvidia.com/gpu", device_id)], GPUS)
+    held = holdings([Device(*TRAIN, "nvidia.com/gpu", device_id)], GPUS, {})
     assert [(holding.uuid, holding.replica) for holding in held] == expected
 
 
@@ -137,6 +138,6 @@ def test_only_one_holder_gives_its_name_to_a_gpu() -> None:
         Device("llm", "notebook", "main", "nvidia.com/gpu", f"{UUID}::1"),
         Device("llm", "small", "main", "nvidia.com/mig-1g.18gb", MIG),
     ]
-    assert labels_by_uuid(holdings(devices, GPUS)) == {
+    assert labels_by_uuid(holdings(devices, GPUS, {})) == {
         MIG: {"container": "main", "namespace": "llm", "pod": "small"}
     }

@@ -27,6 +27,7 @@ from trilens.collect.node.redaction import Redaction
         ("token = 0123456789abcdef0123", "token = [redacted]"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter", "[redacted]\nafter"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", "[redacted]"),
+        ("MIIEvQ/IBADAN+\nBgkq=\n-----END PRIVATE KEY-----\nafter", "[redacted]\nafter"),
         ("access_token=abc", "access_token=[redacted]"),
     ],
 )
@@ -50,7 +51,7 @@ def test_what_a_training_job_prints_stays(text: str) -> None:
     assert Redaction()(text) == text
 
 
-@pytest.mark.parametrize("piece", ["a-", "eyJabcdefgh-", "a.b:", "x://", "secret", "A_"])
+@pytest.mark.parametrize("piece", ["a-", "eyJabcdefgh-", "a.b:", "x://", "secret", "A_", "MIIE"])
 def test_a_long_line_of_the_wrong_kind_ends(piece: str) -> None:
     line = piece * (65536 // len(piece))
     assert Redaction()(line) == line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,7 +18,8 @@ from servers import until
 from trilens.collect.node import nvml
 from trilens.model.errors import ConfigError, NodeError
 from trilens.serve import this_machine as module
-from trilens.serve.compose import System, scrape_configs
+from trilens.serve.compose import System
+from trilens.serve.scrape_jobs import scrape_configs
 from trilens.serve.this_machine import this_machine
 from trilens.settings.load import load_settings, validate
 
@@ -78,7 +80,7 @@ def test_a_server_on_a_gpu_machine_needs_nothing_else(
             assert (labels["job"], labels["Hostname"]) == ("trilens-agent", "desk")
             # Its port is another one at every start, and must not begin every series anew.
             assert ":" not in labels["instance"]
-            asyncio.run(system.reload())
+            asyncio.run(system.reloading.reload())
             [target] = ask("/api/v1/targets")["activeTargets"]
             assert target["scrapePool"] == "trilens-agent/this-machine"
     finally:
@@ -108,6 +110,22 @@ def test_without_a_gpu_nothing_runs_and_nothing_complains(
     node.nvml.fails = NodeError("the driver is not loaded")
     assert this_machine(settings(tmp_path, node)) is None
     assert {record.levelname for record in caplog.records} == {"INFO"}
+
+
+def test_a_driver_that_hangs_does_not_hang_the_start(
+    tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_gpus(monkeypatch, node)
+    monkeypatch.setattr(module, "_ANSWER_S", 0.01)
+    released = threading.Event()
+    monkeypatch.setattr(node.nvml, "gpus", lambda: released.wait(30) and [])
+    try:
+        machine = this_machine(settings(tmp_path, node))
+        assert machine is not None  # what it has is told when the driver answers
+    finally:
+        released.set()
+    machine.start()
+    machine.stop()
 
 
 def test_who_watches_a_cluster_or_asks_agents_is_no_agent_unless_told(

@@ -178,6 +178,8 @@ def test_a_query_offset_evaluates_and_records_in_the_past(fleet: Fleet) -> None:
     fleet.run(manager, at)
     assert fleet.shows("timestamp(late:power)", at) == {(): (at - STEP) / 1000}
     assert fleet.shows("late:power", at) == {named(name_="late:power"): 1}
+    (state,) = manager.states()
+    assert state.last_evaluation_ms == state.rules[0].last_evaluation_ms == at, "when, not of which moment"
 
 
 def test_what_the_store_refuses_is_said_and_made_up_for(

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 from rules_at_work import groups
 from trilens.alert.manager import RuleManager
 from trilens.alert.schedule import Schedule
+from trilens.model.errors import StoreReadOnly
 from trilens.model.labels import make_labels
 
 if TYPE_CHECKING:
+    import pytest
+
     from rules_at_work import Fleet
 
 STEP = 60_000
@@ -74,6 +77,39 @@ def test_a_group_that_did_not_change_goes_on(fleet: Fleet) -> None:
     assert [state.group for state in after] == [changed, one]
     assert after[1] is before[0]
     assert after[0].last_evaluation_ms is None
+
+
+def test_a_reload_does_not_wait_for_groups_that_a_stop_keeps_from_running(fleet: Fleet) -> None:
+    """They had been taken, and no thread was free for them."""
+    manager = fleet.rules(*groups(text(("never:one", "1"))))
+    (state,) = manager.states()
+    state.due_ms = fleet.now_ms
+    assert manager.take_due(fleet.now_ms)
+    reload = threading.Thread(target=manager.reload, args=[groups(text(("never:two", "2")))], daemon=True)
+    reload.start()
+    manager.stop()
+    reload.join(timeout=10)
+    assert not reload.is_alive()
+
+
+def test_series_of_a_removed_rule_end_later_when_the_store_would_not(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = fleet.now_ms
+    manager = RuleManager(
+        groups(text(("later:a", "vector(1)"))), fleet.store, fleet.store, now_ms=lambda: at + 1000
+    )
+    fleet.run(manager, at)
+
+    def refuse(*_: object) -> None:
+        raise StoreReadOnly("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fleet.store, "append", refuse)
+        manager.reload(groups(text(("later:b", "vector(1)"), name="other")))
+    assert fleet.shows("later:a", at + 1000) != {}
+    fleet.run(manager, at)  # a pass that is late has a moment from before the last sample
+    assert fleet.shows("later:a", at + 1000) == {}
 
 
 def test_the_clock_evaluates_in_threads_of_its_own_until_it_is_stopped(fleet: Fleet) -> None:

@@ -11,7 +11,9 @@ import yaml
 
 from kubernetes_api import Rule
 from memory_api import Api, running
+from rules_at_work import groups
 from servers import until
+from trilens.alert.evaluation import new_states
 from trilens.cli.client import Client
 from trilens.cli.doctor_checks import examine
 from trilens_process import server, trilens
@@ -95,6 +97,19 @@ def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> N
         assert problems[0]["remedy"]
 
 
+def test_rules_that_fail_and_a_reload_that_did() -> None:
+    text = "groups: [{name: g, rules: [{record: a, expr: x}, {record: b, expr: x}, {record: c, expr: x}]}]"
+    api = Api(rules=new_states(groups(text)), readiness=watching())
+    for rule in api.rules[0].rules[:2]:
+        rule.health, rule.last_error = "err", "many-to-many"
+    api.in_force = api.in_force._replace(is_latest=False)
+    with running(api.build()) as url:
+        found = {one["check"]: one for one in findings(url)}
+        assert found["rules"]["what"] == "rules fail: a, b: many-to-many"
+        assert found["reload"]["what"] == "the last reload failed"
+        assert all(one["is_problem"] and one["means"] and one["remedy"] for one in found.values())
+
+
 def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the GPU API says of each state is tested with it; here, what the doctor makes of it."""
     answers = {
@@ -108,6 +123,8 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
         },
         "/api/v1/targets": {"data": {"activeTargets": []}},
         "/api/workloads": {"data": []},
+        "/api/v1/rules": {"data": {"groups": []}},
+        "/api/v1/status/runtimeinfo": {"data": {"reloadConfigSuccess": True}},
     }
     client = Client("http://127.0.0.1:1")
     monkeypatch.setattr(client, "probe", lambda path: answers[path])
@@ -135,6 +152,49 @@ def test_doubts_about_workloads_and_nodes_without_an_agent(tmp_path: Path) -> No
     assert "note: owner-unreadable: ml/train: PyTorchJobs may not be read\n" in said.stdout
     assert "  do: grant list on pytorchjobs\n" in said.stdout
     assert said.stdout.endswith("nothing is wrong\n")
+
+
+def test_an_agent_that_cannot_read_a_part_of_its_node() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = Api(readiness=watching())
+    for node in ("a", "b", "c"):
+        for part, value in (("kernel-log", float(node != "c")), ("gpu", 0.0)):
+            labels = {"__name__": "trilens_agent_problem", "Hostname": node, "part": part}
+            api.source.add(labels, [(now_ms, value)])
+    with running(api.build()) as url:
+        (found,) = findings(url)
+    assert (found["check"], found["is_problem"]) == ("agent_parts", True)
+    assert found["what"] == "the agent cannot read its kernel-log on a, b"
+    assert "CAP_SYSLOG" in found["remedy"]
+
+
+def test_clocks_that_are_not_synchronised() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = Api(readiness=watching())
+    for node, value in (("a", 1.0), ("b", 0.0)):
+        api.source.add({"__name__": "trilens:node_clock_synchronized:bool", "node": node}, [(now_ms, value)])
+    with running(api.build()) as url:
+        (found,) = findings(url)
+    assert (found["is_problem"], found["what"]) == (False, "the clocks of b are not synchronised")
+
+
+def test_pods_that_two_exporters_tell_of() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = Api(readiness=watching())
+
+    def tell(uid: str, **by: str) -> None:
+        api.source.add({"__name__": "kube_pod_info", "pod": "p", "uid": uid, **by}, [(now_ms, 1.0)])
+
+    tell("1", job="ksm", instance="shard-0:8080")
+    tell("2", job="ksm", instance="shard-1:8080")  # a part each, which is no doubling
+    with running(api.build()) as url:
+        assert findings(url) == []
+        tell("2", cluster="lab")
+        (found,) = findings(url)
+    assert found["check"] == "state_metrics"
+    assert found["what"] == (
+        "the same pods are told of twice as kube_*: by Trilens itself, job ksm at shard-1:8080"
+    )
 
 
 def test_no_server_is_an_error() -> None:

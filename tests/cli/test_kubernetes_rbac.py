@@ -59,6 +59,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
     said = trilens("kubernetes", "rbac", "--leave-out", "Evnt")
     assert (said.returncode, said.stdout) == (2, "")
     assert "did you mean 'Event'?" in said.stderr
-    said = trilens("kubernetes", "rbac", "--service-account", "trilens")
-    assert said.returncode == 2
-    assert "write --service-account NAMESPACE/NAME" in said.stderr
+    for option, written in (("--service-account", "trilens"), ("--secret", "serve/"), ("--secret", "a/b/c")):
+        said = trilens("kubernetes", "rbac", option, written)
+        assert (said.returncode, said.stdout) == (2, "")
+        assert f"write {option} NAMESPACE/NAME" in said.stderr

@@ -60,11 +60,10 @@ def test_a_workload_on_one_screen(server: str) -> None:
         "  owner-unreadable: PyTorchJobs may not be read; grant list on pytorchjobs",
         "",
         "members",
-        "attempt  rank  role    pod      node    state  since                 until",
-        "0        0     worker  train-0  -       left   2026-01-14T12:00:00Z  2026-01-14T12:10:00Z",
-        "0        1     worker  train-1  node-a  left   2026-01-14T12:00:00Z  2026-01-14T12:10:00Z",
-        "1        0     worker  train-0  -       -      2026-01-14T12:20:00Z",
-        "1        1     worker  train-1  node-a  -      2026-01-14T12:20:00Z",
+        "attempt  node rank  role    pod      node    state  since                 until",
+        "1        0          worker  train-0  -       -      2026-01-14T12:20:00Z",
+        "1        1          worker  train-1  node-a  -      2026-01-14T12:20:00Z",
+        "and 2 of earlier attempts; --all shows each",
         "",
         "phases",
         "attempt  phase      since                 for  reason",
@@ -79,6 +78,43 @@ def test_a_workload_on_one_screen(server: str) -> None:
     ]
 
 
+def test_earlier_attempts_are_shown_if_asked_for(server: str) -> None:
+    answer = trilens("show", "ml/train", "--all", "--at", AT, "--server", server)
+    left = "left   2026-01-14T12:00:00Z  2026-01-14T12:10:00Z"
+    assert answer.stdout.splitlines()[9:12] == [
+        "attempt  node rank  role    pod      node    state  since                 until",
+        f"0        0          worker  train-0  -       {left}",
+        f"0        1          worker  train-1  node-a  {left}",
+    ]
+    assert "--all" not in answer.stdout
+
+
+def test_one_that_is_gone_is_found_by_its_name(server: str) -> None:
+    """The latest of that name, also where another namespace had one."""
+    answer = trilens("show", "tune", "--server", server)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.splitlines()[:2] == [
+        "Job.batch ml/tune in lab",
+        "  gone since 2026-01-14T11:30:00Z, last failed (exit code 1)",
+    ]
+    at = str(minute(-35) / 1000)
+    (then,) = json.loads(trilens("show", "job/tune", "--at", at, "--json", "--server", server).stdout)
+    assert (then["workload"]["namespace"], then["workload"]["gone"]) == ("ml", None)
+    (other,) = json.loads(trilens("show", "web/tune", "--at", at, "--json", "--server", server).stdout)
+    assert other["workload"]["gone"] == {"at_ms": minute(-40), "phase": "failed", "reason": "exit code 1"}
+
+
+def test_those_that_went_lately(server: str) -> None:
+    asked = ("workloads", "-n", "ml", "--at", str(minute(-20) / 1000), "--server", server)
+    assert trilens(*asked).stdout == ""
+    assert trilens(*asked, "--since", "-5m").stdout == ""
+    assert trilens(*asked, "--since", "-15m", "--phase", "running").stdout == ""
+    assert trilens(*asked, "--since", "-15m", "--phase", "failed").stdout.splitlines() == [
+        "namespace  workload  kind  team  phase              for  ready  attempt  doubts",
+        "ml         tune      Job   -     gone, last failed  10m  ?/0    0",
+    ]
+
+
 @pytest.mark.parametrize("written", ["pytorchjob/train", "PyTorchJob.kubeflow.org/train", "ml/train"])
 def test_ways_to_name_it(server: str, written: str) -> None:
     answer = trilens("show", written, "--at", AT, "--json", "--server", server)
@@ -90,7 +126,7 @@ def test_ways_to_name_it(server: str, written: str) -> None:
     ("written", "said"),
     [
         ("train", "lab/ml/PyTorchJob.kubeflow.org/train, lab/web/Deployment.apps/train"),
-        ("nothing", "no workload 'nothing' at that time"),
+        ("nothing", "no workload 'nothing' at that time, nor before"),
         ("a/b/c", "'a/b/c' names no workload"),
         ("lab/ml/Job/nothing", "no workload lab/ml/Job/nothing is known at that time"),
     ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from trilens.model.errors import StoreReadOnly
+from trilens.model.labels import make_labels
 from trilens.model.series import STALE_BITS, AppendOutcome
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trilens.model.labels import Labels
+    from trilens.model.labels import LabelFrame, Labels
     from trilens.model.series import Floats, Handles, Times
 
 STALE = "stale"
@@ -57,6 +58,11 @@ class RecordingSink:
                 self._refs[labels] = len(self._labels)
                 self._labels.append(labels)
             return self._refs[labels]
+
+    def series_of(self, labels: LabelFrame) -> Handles:
+        return np.array(
+            [self.series(make_labels(labels.labels(row))) for row in range(len(labels))], np.int64
+        )
 
     def held(self, handles: Handles) -> NDArray[np.bool_]:
         with self._changed:

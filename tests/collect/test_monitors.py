@@ -263,6 +263,22 @@ def test_everything_else_that_a_monitor_says_is_taken_over(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("endpoint", "label", "port"),
+    [
+        ({"port": "web", "portNumber": 1, "targetPort": 2}, "name", "web"),
+        ({"portNumber": 8000, "targetPort": "web"}, "number", "8000"),
+        ({"targetPort": "web"}, "name", "web"),
+        ({"targetPort": 8000}, "number", "8000"),
+    ],
+)
+def test_a_pod_monitor_names_its_port_in_three_ways(endpoint: dict[str, Any], label: str, port: str) -> None:
+    steps = job_of("PodMonitor", endpoint)["relabel_configs"]
+    kept = {"source_labels": [f"__meta_kubernetes_pod_container_port_{label}"], "regex": port}
+    assert {"action": "keep", **kept} in steps
+    assert {"target_label": "endpoint", "replacement": port} in steps
+
+
+@pytest.mark.parametrize(
     ("signed", "header"),
     [
         ({"bearerTokenSecret": {"name": "api", "key": "token"}}, "Bearer t0k3n"),

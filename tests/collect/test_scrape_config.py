@@ -146,3 +146,18 @@ def test_secrets_are_not_shown() -> None:
     (config,) = load("scrape_configs: [{job_name: a, bearer_token: hush}]")
     assert "hush" not in repr(config)
     assert config.request_headers() == [("Authorization", "Bearer hush")]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"proxy_url": "ftp://user:hunter2@proxy"},
+        {"static_configs": [{"targets": ["http://user:hunter2@gpu-1/metrics"]}]},
+        {"http_sd_configs": [{"url": "ftp://user:hunter2@targets"}]},
+        {"kubernetes_sd_configs": [{"role": "pod", "api_server": "ftp://user:hunter2@api"}]},
+    ],
+)
+def test_a_wrong_address_is_told_without_its_password(section: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="<secret>@") as failed:
+        load_scrape_configs({"scrape_configs": [{"job_name": "a", **section}]}, BASE)
+    assert "hunter2" not in str(failed.value)

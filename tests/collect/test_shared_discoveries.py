@@ -92,7 +92,13 @@ async def test_a_job_that_is_replaced_goes_on_with_what_was_known() -> None:
     assert job.found == {"": [{"__address__": "a"}]}
     await asyncio.sleep(0)
     assert watch.runs == 2
+    assert shared.troubles() == ["refused"], "it still says what is wrong"
+    later = Job(shared.join(section("pod"), lambda: pytest.fail("there is one still")))
+    await asyncio.sleep(0)
+    assert later.found == job.found
     await job.stop()
+    await later.stop()
+    assert len(shared) == 0
 
 
 async def test_a_fault_is_told_to_every_job() -> None:

@@ -118,6 +118,22 @@ async def test_jobs_follow_the_monitors(tmp_path: Path) -> None:
         await followed.until_jobs()
 
 
+async def test_jobs_are_made_anew_when_what_they_are_made_with_changes(tmp_path: Path) -> None:
+    """As `global` does in a reload."""
+
+    def make(document: JobDocument) -> ScrapeConfig:
+        defaults = {"scrape_interval": "7s", "scrape_timeout": "5s"}
+        (job,) = load_scrape_configs({"global": defaults, "scrape_configs": [document]}, tmp_path)
+        return job
+
+    async with following(tmp_path) as followed:
+        followed.tell(monitor("a"))
+        await followed.until_jobs("a")
+        await asyncio.to_thread(followed.monitors.make_with, make)
+        await followed.until(lambda: followed.jobs["serviceMonitor/ml/a/0"].scrape_interval.seconds == 7)
+    followed.monitors.make_with(make)  # when it has ended, nothing is lost
+
+
 async def test_only_those_with_the_labels_or_selected_by_a_prometheus(tmp_path: Path) -> None:
     choice = Choice(selected=True, labels={"team": "ml"})
     async with following(tmp_path, choice) as followed:

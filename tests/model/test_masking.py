@@ -15,10 +15,13 @@ def test_secrets_are_masked_by_name_and_in_urls() -> None:
         "storage": {"url": "http://user:hunter2@clickhouse:8123/db"},
         "scrape_configs": [{"basic_auth": {"username": "u", "password": "hunter2"}, "job_name": "x"}],
         "authorization": {"credentials": "hunter2"},
+        "tls_config": {"ca": "-----", "key": "hunter2"},
+        "labels": {"key": "value"},
     }
     shown = masked(tree)
     assert "hunter2" not in str(shown)
     assert shown["scrape_configs"][0]["job_name"] == "x"
+    assert (shown["tls_config"]["ca"], shown["labels"]["key"]) == ("-----", "value")
     assert shown["storage"]["url"] == "http://<secret>@clickhouse:8123/db"
 
 

@@ -40,12 +40,12 @@ def cluster(
     assigned: dict[str, tuple[Assigned, ...]] | None = None,
     is_settled: bool = True,
 ) -> ClusterView:
-    """`pods` are NAME or NAMESPACE/NAME, with @NODE where it is not node-a."""
+    """`pods` are NAME or NAMESPACE/NAME, with @NODE where it is not node-a, and @ where there is none yet."""
     members = {}
     for written in pods:
-        pod, _, node = written.partition("@")
+        pod, at, node = written.partition("@")
         key = pod_key(pod, name)
-        members[key] = member(key, node or "node-a")
+        members[key] = member(key, node if at else "node-a")
     return ClusterView(
         name,
         members,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from memberships import workload
 from small_jobs import JOBSET, MPIJOB, PYTORCHJOB, RAYJOB, make, make_pod
+from story import Story, ended, job, pod
 
 from kube_objects import (
     MadeObjects,
@@ -68,6 +69,17 @@ def test_pods_of_one_index_that_failed_before_count() -> None:
         make_pod(made, f"j-0-{number}", job, labels, creationTimestamp=at(number * 10))
     members = resolved(made.objects())
     assert {name: one.attempt for name, one in members.items()} == {"j-0-0": 0, "j-0-1": 1, "j-0-2": 2}
+
+
+def test_what_is_kept_of_pods_that_are_over_has_their_attempt() -> None:
+    """A first look at a job that was retried finds its pods in the order of their names."""
+    story = Story()
+    owner = job(story)
+    retry = ended(pod(story, owner, 0, created=30), 31, 60)
+    first = ended(pod(story, owner, 0, created=0), 1, 29, code=1)
+    story.at(100, owner, retry, first)
+    kept = {one.membership.pod.name: one.membership.attempt for one in story.sink.memberships.values()}
+    assert kept == {"train-0-0": 0, "train-0-30": 1}
 
 
 def test_a_new_raycluster_is_a_new_attempt_of_its_rayjob() -> None:

@@ -94,6 +94,32 @@ def test_a_gpu_that_moves_has_two_times_and_one_whose_cluster_is_learnt_has_one(
     assert kept.times()[1:] == [(1_000, 3_000), (4_000, None)]
 
 
+def test_what_a_reporter_leaves_out_stays_known() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    instance = replace(GPU, profile="1g.10gb")
+    book.update({KEY: instance}, 1_000)
+    book.update({KEY: replace(GPU, index="", model="")}, 2_000)  # only a process on it is told
+    assert list(kept.gpus.values()) == [GpuInterval(instance, 1_000, None)]
+
+
+def test_an_instance_that_is_cut_anew_under_its_number_was_another_before() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    small, large = replace(GPU, profile="1g.10gb"), replace(GPU, profile="3g.40gb")
+    book.update({KEY: small}, 1_000)
+    book.update({KEY: large}, 5_000)
+    assert list(kept.gpus.values()) == [GpuInterval(small, 1_000, 1_000), GpuInterval(large, 5_000, None)]
+
+
+def test_a_machine_in_no_cluster_that_gets_another_name_is_another_place() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    book.update({KEY: replace(GPU, cluster="", node="old")}, 1_000)
+    book.update({KEY: replace(GPU, cluster="", node="new")}, 2_000)
+    assert [(one.gpu.node, one.to_ms) for one in kept.gpus.values()] == [("old", 1_000), ("new", None)]
+
+
 def test_a_binding_ends_when_nobody_claims_it_any_more() -> None:
     kept = Kept()
     book = BindingBook(kept)
@@ -150,6 +176,17 @@ def test_bindings_go_on_after_a_restart_until_their_cluster_was_read() -> None:
     assert kept.holding() == []
     update(book, 31_000)
     assert kept.holding() == [(POD.uid, 1_000, 31_000)]
+
+
+def test_a_gpu_whose_cluster_goes_by_another_name_now_is_not_held_twice() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    before = replace(BINDING, pod=pod_key("train-0", "old-name"))
+    book.restore([BindingInterval(before, 1_000, None)])
+    update(book, 5_000)
+    assert [one.binding for one in book.open] == [before]
+    update(book, 6_000, BINDING)
+    assert [one.binding for one in book.open] == [BINDING]
 
 
 def test_the_info_metric_is_unique_through_a_change_of_attempt() -> None:

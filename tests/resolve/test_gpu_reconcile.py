@@ -130,6 +130,10 @@ def test_labels_that_linger_after_their_pod_hold_nothing() -> None:
     found = reconciled([cluster("train-0@node-b")], dcgm("GPU-1", "train-0"))
     assert found.bindings == []
     assert codes(*found.doubts.values()) == ["gpu-holder-elsewhere"]
+    # Its name came back and has not been given a node: what is told is of the one before.
+    found = reconciled([cluster("train-0@")], dcgm("GPU-1", "train-0"), kubelet("GPU-1", "train-0"))
+    assert found.bindings == []
+    assert set(codes(*found.doubts.values())) == {"gpu-holder-elsewhere"}
     # Its name came back here, and the label says whose it was.
     found = reconciled([cluster("train-0")], dcgm("GPU-1", "train-0", pod_uid="uid-before"))
     assert found.bindings == []
@@ -189,6 +193,14 @@ def test_mig_instances_are_parts_of_their_device() -> None:
     assert {key.instance for key in inventory([cluster()], dcgm("GPU-1"), dcgm("GPU-1", GPU_I_ID="1"))} == {
         "1"
     }  # type: ignore[attr-defined]
+
+
+def test_an_agent_that_knows_the_instance_needs_nobody_else_to_name_its_holder() -> None:
+    part = {"GPU_I_ID": "5", "GPU_I_PROFILE": "1g.10gb", "mig_uuid": "MIG-5"}
+    binding = the_one(
+        reconciled([cluster("a-0")], dcgm("GPU-1", GPU_I_ID="5"), kubelet("GPU-1", "a-0", **part))
+    )
+    assert (binding.gpu.instance, binding.pod.name, binding.sources) == ("5", "a-0", (ClaimSource.KUBELET,))
 
 
 def test_the_kubelets_name_of_a_mig_instance_is_matched_by_its_container() -> None:

@@ -67,6 +67,17 @@ def test_from_the_queue_to_the_end() -> None:
     }
 
 
+def test_a_first_look_at_a_retry_does_not_take_the_time_that_the_job_ran_for_waiting() -> None:
+    story = Story()
+    own = job(story)
+    queued = make(story.made, "kueue.x-k8s.io/v1beta1", "Workload", "job-train", own)
+    queued["status"] = {"conditions": [condition("QuotaReserved", 1), condition("Admitted", 1)]}
+    failed = ended(pod(story, own, 0, created=2), 3, 1800, code=1)
+    retry = running(pod(story, own, 0, created=1810), 1830, 1812)
+    assert now(story.at(2000, own, queued, failed, retry))[0] == "running"
+    assert story.told == [("scheduling", 1810), ("starting", 1812), ("running", 1830)]
+
+
 def test_a_first_look_at_a_running_job_still_shows_how_it_came_there() -> None:
     story = Story()
     own = job(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trilens.model.gpu import Claim, ClaimSource, GpuKey
+from trilens.model.gpu import BindingInterval, Claim, ClaimSource, GpuBinding, GpuKey
 from trilens.model.life import Phase
 from trilens.model.node import LocalJob, LocalProcess, NodeJobs, Restarts
 from trilens.model.workload import GpuUuid, WorkloadKey
@@ -96,7 +96,7 @@ def test_a_job_on_two_machines_is_one_and_lasts_until_its_last_process() -> None
     ]
     local.take(look("gpu-1"), 6000)
     assert kept.life() == [(Phase.RUNNING, 0, 1000, None)]
-    local.keep_only({"gpu-1"}, 7000)  # gpu-2 is not among the agents any more
+    local.forget({"gpu-2"}, 7000)  # gpu-2 is not among the agents any more
     assert kept.life() == [(Phase.RUNNING, 0, 1000, 7000)]
 
 
@@ -193,3 +193,50 @@ def test_processes_claim_the_gpus_they_are_on() -> None:
     assert [key.name for key in local.members()] == ["python-11@gpu-1"]
     local.take(look("gpu-1"), 6000)
     assert list(local.claims()) == []
+
+
+def test_machines_that_were_not_asked_since_a_restart_hold_what_they_held() -> None:
+    kept = Kept()
+    before = resolver(kept)
+    before.take(look("gpu-1", (SLURM, [process(11, 0)])), 5000)
+    before.take(look("gpu-2", (SLURM, [process(21, 1)])), 5000)
+    pods = {pod.name: pod for pod in before.members()}
+    bindings = [
+        BindingInterval(
+            GpuBinding(claim.gpu, pods[claim.pod], "", None, (claim.source,), claim.rank, claim.local_rank),
+            5000,
+            None,
+        )
+        for claim in before.claims()
+    ]
+    after = resolver(kept)
+    after.restore(kept.workloads.values(), kept.memberships.values(), kept.phases.values(), bindings)
+    assert list(after.claims()) == list(before.claims())
+    after.take(look("gpu-1"), 9000)
+    assert [claim.pod for claim in after.claims()] == ["python-21@gpu-2"]
+
+
+def test_a_look_that_shows_nothing_new_says_so() -> None:
+    local = resolver(Kept())
+    assert local.take(look("gpu-1", (RUN, [process(11, 0)])), 5000)
+    assert not local.take(look("gpu-1", (RUN, [process(11, 0)])), 6000)
+    assert local.take(look("gpu-1", (RUN, [process(11, 1)])), 7000)  # of another rank
+    assert local.take(look("gpu-1"), 8000)
+    assert not local.take(look("gpu-1"), 9000)
+
+
+def test_what_comes_back_goes_on_where_it_was() -> None:
+    """The launcher needs longer to start it again than an agent to look, and the end is seen late."""
+    kept = Kept()
+    local = resolver(kept)
+    local.take(look("gpu-1", (SLURM, [process(11, 0, 1000)])), 2000)
+    local.take(look("gpu-1", (SLURM, [process(12, 0, 3000, torchrun=1)])), 4000)
+    local.take(look("gpu-1"), 9000)
+    local.take(look("gpu-1", (SLURM, [process(13, 0, 7000, slurm=1)])), 10_000)
+    assert [attempt for _, attempt, _, _ in kept.members()] == [0, 1, 2]
+    assert kept.life() == [
+        (Phase.RUNNING, 0, 1000, 3000),
+        (Phase.RUNNING, 1, 3000, 9000),
+        (Phase.RUNNING, 2, 9000, None),
+    ]
+    assert kept.workloads[SLURM._replace(cluster="machines")].created_ms == 1000

@@ -11,8 +11,7 @@ from trilens.cli.config_check import check_file
 from trilens.collect.config import ScrapeConfig, load_scrape_configs
 from trilens.collect.target import Target, build_target
 from trilens.model.errors import ConfigError
-from trilens.serve.compose import scrape_configs
-from trilens.serve.scrape_jobs import ScrapeJobs
+from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -131,7 +130,10 @@ def test_exporters_by_label_and_port(tmp_path: Path) -> None:
     assert targets(dcgm, *({**either[0], **other} for other in others)) == []
     assert len(targets(dcgm, {**either[0], port_name: ""})) == 1, "its usual number is enough"
     (found,) = targets(node, pod_meta(app="node-exporter"))
-    assert (found["pod"], found["namespace"]) == ("p", "gpu-operator")
+    assert (found["pod"], found["namespace"], found["node"]) == ("p", "gpu-operator", "n")
+    port = {port_name: "http", number: "8080"}
+    (found,) = targets(state, {**pod_meta(app_kubernetes_io_name="kube-state-metrics"), **port})
+    assert found.keys() == {"cluster", "job", "instance", "url"}, "a Deployment is on no node"
 
 
 def test_annotations_say_how_to_scrape(tmp_path: Path) -> None:

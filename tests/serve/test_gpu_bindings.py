@@ -17,8 +17,9 @@ from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
 from trilens.promql.memory import MemorySource
 from trilens.resolve.accelerators import GpuCapacity
 from trilens.resolve.gpus.cluster_view import ClusterView, NodeView
+from trilens.serve import gpu_bindings
 from trilens.serve.gpu_bindings import LOST, REPORTING, GpuBindings
-from trilens.serve.gpu_reports import AskedReports, StoredReports
+from trilens.serve.gpu_reports import AskedReports, StoredReports, Told
 from trilens.serve.own_queries import Shown
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -105,6 +106,15 @@ def test_what_the_samples_say_now() -> None:
     assert (
         reports.read(NOW_MS + 15_000).reports[0] is report
     )  # labels that were read before are not read again
+
+
+def test_nothing_reports_any_more() -> None:
+    source = MemorySource()
+    source.add(reading("DCGM_FI_DEV_GPU_UTIL"), [(NOW_MS, 1.0)])
+    reports = StoredReports(source)
+    assert len(reports.read(NOW_MS).reports) == 1
+    told = reports.read(NOW_MS + 600_000)
+    assert (told.reports, told.utilization) == ([], {})
 
 
 def test_a_gpu_is_bound_kept_and_measured(store: Store) -> None:
@@ -232,10 +242,7 @@ def test_a_machine_without_kubernetes(store: Store) -> None:
     bindings = driver(store, source, None, others=(machine,))
     bindings.look(NOW_MS)
     assert [(one["cluster"], one["rank"]) for one in info(store, NOW_MS)] == [("machines", "0")]
-    machine.told = []
-    bindings.look(NOW_MS + 15_000)  # it has not been asked yet: its members are from before a restart
-    assert len(info(store, NOW_MS + 15_000)) == 1
-    machine.held = []
+    machine.told, machine.held = [], []
     bindings.look(NOW_MS + 30_000)
     assert info(store, NOW_MS + 30_000) == []
     assert info(store, NOW_MS + 30_000, LOST) == info(store, NOW_MS + 30_000, REPORTING) == []
@@ -273,3 +280,30 @@ def test_reports_of_another_server(store: Store) -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def test_while_nobody_reports_pods_and_nodes_are_not_gone_through_again_and_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_bindings, "_LOOK_S", 0.001)
+    asked_often, looks = threading.Event(), []
+
+    class Silent:
+        asked = 0
+
+        def read(self, at_ms: int) -> Told:
+            self.asked += 1
+            if self.asked == 5:
+                asked_often.set()
+            return Told()
+
+    class Counted(OneCluster):
+        def gpu_views(self) -> list[ClusterView]:
+            looks.append(1)
+            return super().gpu_views()
+
+    bindings = GpuBindings(store.gpus, Silent(), Counted())
+    bindings.start()
+    assert asked_often.wait(30)
+    bindings.stop()
+    assert len(looks) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -11,12 +12,13 @@ import pytest
 
 from memory_api import Api, running
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
-from trilens.model.workload import Doubt, GpuUuid, PodKey
+from trilens.model.workload import Doubt, GpuUuid, PodKey, WorkloadKey
 from trilens.resolve.gpus.books import SilentGpu
 from trilens.resolve.gpus.missing import NodeGpus
 from trilens.serve.gpu_bindings import GpusNow
 from trilens.serve.gpu_reports import Told
-from trilens.serve.gpu_view import gpus_at
+from trilens.serve.gpu_view import gpus_at, member_gpus
+from trilens.serve.intakes import Intakes
 from trilens.store.engine import Engine
 from trilens.store.gpus import GpuRecords
 from trilens.store.record_writer import RecordWriter
@@ -115,6 +117,25 @@ def test_one_workload_with_its_gpus(ask: Ask) -> None:
     assert (gpu["from_ms"], gpu["to_ms"]) == (minute(0), minute(10))
 
 
+def test_readings_are_those_of_a_gpu_that_is_still_held() -> None:
+    told = Told([], {KEY.uuid: 1.0}, {KEY.uuid: 128.0}, {KEY: 3.0})
+    held = BindingInterval(BINDING, minute(0), None)
+    left = BindingInterval(BINDING, minute(-9), minute(0))
+    before, now = member_gpus([left, held], [], {POD: 0}, told)
+    assert (now.utilization, now.memory_used_bytes, now.power_watts) == (1.0, 3.0, 128.0)
+    assert (before.utilization, before.memory_used_bytes, before.power_watts) == (None, None, None)
+    (past,) = member_gpus([held], [], {POD: 0}, None)
+    assert past.utilization is None
+
+
+@pytest.mark.parametrize("path", ["/api/gpus", "/api/workloads", "/api/workloads/lab/ml/PyTorchJob/train"])
+def test_the_future_is_not_told(ask: Ask, path: str) -> None:
+    ahead = ask(path, at=str(time.time() + 3600))
+    assert (ahead.status_code, ahead.json()["errorType"]) == (400, "bad_data")
+    assert "future" in ahead.json()["error"]
+    assert ask(path, at=str(time.time() + 5)).status_code == 200
+
+
 def test_the_schema_is_that_of_the_answers(ask: Ask) -> None:
     schema = ask("/api/openapi.json").json()
     types = schema["components"]["schemas"]
@@ -155,3 +176,34 @@ def test_what_is_missing_now_is_shown_with_what_is_known_of_it() -> None:
     assert (found[0].utilization, found[0].memory_used_bytes, found[0].power_watts) == (0.5, 1.0, 300.0)
     assert [doubt.code for doubt in found[0].doubts] == ["gpu-holder-unknown"]
     assert [holder.pod for holder in found[2].holders] == ["train-1"]  # who had it still has it
+
+
+def test_each_lost_instance_of_one_device_is_named() -> None:
+    first, second = (replace(GPU, key=GpuKey(KEY.uuid, number), profile="1g.10gb") for number in "12")
+    nodes = [NodeGpus("lab", "node-a", 3, 1, 2, (SilentGpu(first, 800), SilentGpu(second, 900)))]
+    third = replace(GPU, key=GpuKey(KEY.uuid, "3"))
+    now = GpusNow(Told(), {third.key: third}, {}, nodes)
+    found = gpus_at([GpuInterval(gpu, 1, None) for gpu in (first, second, third)], [], {}, now)
+    assert {(one.instance, one.state, one.count) for one in found} == {
+        ("1", "lost", 1),
+        ("2", "lost", 1),
+        ("3", "reporting", 1),
+    }
+
+
+class SilentIntake:
+    """Tells of a cluster that does not answer."""
+
+    names = ("lab",)
+
+    def warnings(self) -> list[str]:
+        return ["lab: does not answer"]
+
+    def ready_pods(self) -> dict[WorkloadKey, frozenset[PodKey]]:
+        return {}
+
+
+def test_why_holders_may_not_be_new_goes_with_the_answer() -> None:
+    with running(Api(intakes=Intakes.of(SilentIntake())).build()) as url:
+        answer = httpx.get(f"{url}/api/gpus").json()
+    assert "lab: does not answer" in answer["warnings"]

@@ -37,10 +37,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 class Exporting:
     """An export of one cluster, whose name no other test has."""
 
-    def __init__(self, store: Store | None, cluster: str, mode: Any = "auto") -> None:
+    def __init__(self, store: Store | None, cluster: str, mode: Any = "auto", stored: Any = "all") -> None:
         self.store, self.cluster = store, cluster
         self.elapsed_s = 0.0
-        self.export = KubeStateExport([cluster], mode, store, lambda: self.elapsed_s, lambda: next(TIMES_MS))
+        self.export = KubeStateExport(
+            [cluster], mode, store, lambda: self.elapsed_s, lambda: next(TIMES_MS), stored
+        )
 
     def pod(self, name: str, phase: str = "Running", **metadata: Any) -> KubeObject:
         manifest = {
@@ -61,6 +63,12 @@ class Exporting:
 
     def state(self) -> str:
         return self.export.states()[self.cluster]
+
+    def metrics(self) -> set[str]:
+        assert self.store is not None
+        query = f'{{__name__=~"kube_.*", cluster="{self.cluster}"}}'
+        answer = Engine(self.store).instant(query, next(TIMES_MS), QueryGuard())
+        return {answer.labels.labels(row)["__name__"] for row in range(len(answer.labels))}
 
     def shown(self) -> set[tuple[str, str]]:
         assert self.store is not None
@@ -112,6 +120,16 @@ def test_what_changes_is_told_and_what_is_gone_ends(store: Store) -> None:
     assert here.shown() == {("a", "Running")}
 
 
+def test_what_nothing_of_ours_reads_is_on_the_page_alone_unless_asked_for(store: Store) -> None:
+    every, used = Exporting(store, "every", "on", "all"), Exporting(store, "used", "on", "used")
+    for here in (every, used):
+        here.export.changed(here.pod("a", creationTimestamp="2026-01-01T00:00:00Z"))
+        here.tell()
+        assert b"kube_pod_created{" in here.export.page()
+    assert every.metrics() - used.metrics() == {"kube_pod_created", "kube_pod_owner"}
+    assert used.metrics() >= {"kube_pod_info", "kube_pod_status_phase"}
+
+
 def test_what_went_while_trilens_was_away_ends(store: Store) -> None:
     before = Exporting(store, "restarted", "on")
     for name in ("a", "b"):
@@ -120,6 +138,37 @@ def test_what_went_while_trilens_was_away_ends(store: Store) -> None:
     after = Exporting(store, "restarted", "on")
     after.export.changed(after.pod("b"))
     after.tell()
+    assert after.shown() == {("b", "Running")}
+
+
+def test_after_a_restart_nothing_ends_before_it_is_known_who_tells(store: Store) -> None:
+    before = Exporting(store, "undecided", "on")
+    before.export.changed(before.pod("a"))
+    before.tell()
+    after = Exporting(store, "undecided", "auto")
+    after.export.changed(after.pod("a"))
+    after.tell()
+    assert after.shown() == {("a", "Running")}
+    after.export.found({"undecided": "kube-state-metrics"})
+    after.tell()
+    assert after.shown() == set()
+
+
+def test_what_went_while_trilens_was_away_ends_though_the_first_write_failed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise StoreReadOnly("the disk is full")
+
+    before = Exporting(store, "refused", "on")
+    before.export.changed(before.pod("a"))
+    before.tell()
+    after = Exporting(store, "refused", "on")
+    after.export.changed(after.pod("b"))
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "append", refuse)
+        after.tell()
+    after.half_a_minute_later()
     assert after.shown() == {("b", "Running")}
 
 

@@ -115,12 +115,16 @@ def settings(folder: Path, text: str) -> Any:
 
 
 def test_files_are_found_beside_the_settings(tmp_path: Path) -> None:
-    (tmp_path / "rules").mkdir()
+    tmp_path /= "lab[1]"  # which a pattern would take for lab1
+    (tmp_path / "rules").mkdir(parents=True)
     for name in ("b", "a"):
         (tmp_path / "rules" / f"{name}.yml").write_text(f"groups: [{{name: {name}}}]")
     text = "rules: {builtin: false, evaluation_interval: 15s, files: [rules/*.yml, rules/a.yml, more/*.yml]}"
     found = rule_groups(settings(tmp_path, text))
     assert [(group.name, group.interval_ms) for group in found] == [("a", 15_000), ("b", 15_000)]
+    anywhere = tmp_path.parent / "lab*" / "rules" / "a.yml"
+    absolute = rule_groups(settings(tmp_path, f"rules: {{builtin: false, files: ['{anywhere}']}}"))
+    assert [group.file for group in absolute] == [str(tmp_path / "rules" / "a.yml")]
     with pytest.raises(ConfigError, match=re.escape("more/x.yml")):
         rule_groups(settings(tmp_path, "rules: {files: [more/x.yml]}"))
 

@@ -62,7 +62,7 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
             api.parts(),
             source=upstream,
             probes=Probes(readiness, reload, api.metrics),
-            status=StatusApi(lambda: api.settings, None, api.runner),
+            status=StatusApi(lambda: api.in_force, None, api.runner),
         ),
         lifespan=lifespan,
     )

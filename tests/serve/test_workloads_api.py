@@ -67,10 +67,29 @@ def test_filters(ask: Ask) -> None:
     ]
     assert names(ask("/api/workloads", namespace="web")) == ["Deployment.apps/web/train"]
     assert names(ask("/api/workloads", cluster="prod")) == []
+    assert names(ask("/api/workloads", name="batch")) == [
+        "Job.batch/ml/batch",
+        "Job.batch.volcano.sh/ml/batch",
+    ]
     wrong = ask("/api/workloads", phase="asleep")
     assert failed(wrong) == (400, "bad_data")
     assert "queued, admitted" in wrong.json()["error"]
     assert failed(ask("/api/workloads", at="yesterday")) == (400, "bad_data")
+
+
+def test_those_that_are_gone(ask: Ask) -> None:
+    answer = ask("/api/workloads", **{"from": seconds(-35), "at": seconds(0)}, name="tune")
+    assert names(answer) == ["Job.batch/ml/tune"]
+    assert answer.json()["data"][0]["gone"] == {
+        "at_ms": minute(-30),
+        "phase": "failed",
+        "reason": "exit code 1",
+    }
+    assert names(ask("/api/workloads", **{"from": "0"}, name="tune")) == [
+        "Job.batch/ml/tune",
+        "Job.batch/web/tune",
+    ]
+    assert failed(ask("/api/workloads", **{"from": seconds(1)}, at=seconds(0))) == (400, "bad_data")
 
 
 def test_one_workload_with_its_history(ask: Ask) -> None:

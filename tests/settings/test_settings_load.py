@@ -41,6 +41,12 @@ def test_lists_come_from_the_environment_with_commas() -> None:
 @pytest.mark.parametrize(
     ("text", "path", "nearest"),
     [
+        (
+            "kubernetes: {clusters: {eu.a: {kubeconfg: x}}}",
+            "kubernetes.clusters.eu.a.kubeconfg",
+            "kubernetes.clusters.eu.a.kubeconfig",
+        ),
+        ("kubernetes: {clusters: {lab: {zzz: x}}}", "kubernetes.clusters.lab.zzz", None),
         ("query: {max_sample: 1}", "query.max_sample", "query.max_samples"),
         ("quary: {timeout: 1s}", "quary", "query"),
         ("server: {retention: 30d}", "server.retention", "storage.retention"),
@@ -104,6 +110,14 @@ def test_a_bad_value_is_explained(tmp_path: Path, text: str, message: str) -> No
     with pytest.raises(ConfigError) as caught:
         load_settings(write(tmp_path, text), environ={})
     assert message in str(caught.value)
+
+
+def test_words_that_yaml_takes_for_truth_values_are_words(tmp_path: Path) -> None:
+    text = "agent: {gpu_metrics: off, kernel_log: off}\nagents: {this_machine: on}\n"
+    text += "kubernetes: {state_metrics: no}"
+    found = load_settings(write(tmp_path, text), environ={})
+    assert (found.agent.gpu_metrics, found.agent.kernel_log) == ("off", "off")
+    assert (found.agents.this_machine, found.kubernetes.state_metrics) == ("on", "off")
 
 
 def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:

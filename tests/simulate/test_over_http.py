@@ -177,7 +177,9 @@ def test_what_cannot_be_is_told_in_a_line(
         assert len(said.splitlines()) == 1
 
 
-@pytest.mark.parametrize("wrong", [("--speed", "-1"), ("--speed", "inf"), ("--gpus", "0"), ("--age", "soon")])
+@pytest.mark.parametrize(
+    "wrong", [("--speed", "-1"), ("--speed", "inf"), ("--gpus", "0"), ("--gpus", "10001"), ("--age", "soon")]
+)
 def test_options_that_make_no_sense(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(wrong)
@@ -213,6 +215,7 @@ def test_agents_tell_what_only_a_node_knows(tmp_path: Path) -> None:
         (event,) = read_events(events).events
         assert (event.code, event.t_ms, event.uuid) == (31, truth.from_ms, truth.gpu_uuid)
         assert [victim.namespace for victim in event.victims] == ["research"]
+        assert (event.rank, event.process) == (2, "python3")
         assert httpx.get(f"{base}/v1/events?after={event.number}").json()["events"] == []
         assert httpx.get(f"{base}/v1/events?after=x").status_code == 400
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from worlds import START_MS, after, gpu_of_rank, metrics, of_rank, reading, rows, small
+from worlds import SMALL, START_MS, after, gpu_of_rank, metrics, of_rank, reading, rows, small
 
 from trilens.collect.node.fault_lines import read_fault
 from trilens.model.xid import KernelFault
-from trilens.simulate.scenario import FaultKind, load_scenario
+from trilens.simulate.scenario import FaultKind, load_scenario, read_scenario
 from trilens.simulate.world import Silent, World
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def test_heat() -> None:
     told = _only_fault(world)
     hot, other = gpu_of_rank(world, 3), gpu_of_rank(world, 4)
     assert (told.kind, told.rank, told.gpu_uuid, told.to_ms) == ("thermal", 3, hot, None)
-    assert reading(world, hot, CELSIUS) > reading(world, other, CELSIUS) + 5
+    assert reading(world, hot, CELSIUS) >= 87, "where an H100 slows down"
+    assert reading(world, other, CELSIUS) < 80
     assert reading(world, hot, CLOCK) < 0.7 * reading(world, other, CLOCK)
     assert int(reading(world, hot, BITS)) & 0x60
     assert not int(reading(world, other, BITS)) & 0x68
@@ -115,6 +116,7 @@ def test_a_hang_is_busy_at_little_power_until_the_watchdog_ends_it() -> None:
     assert reading(world, waits, POWER) < 160
     assert reading(world, waits, TENSOR) == 0
     assert reading(world, missing, UTIL) == 0
+    assert reading(world, missing, CLOCK) == reading(world, waits, CLOCK), "its process is there"
     last = of_rank(world, "training_last_step_timestamp_seconds", 0)
     assert START_MS / 1000 + 590 < last <= START_MS / 1000 + 600
     after(world, 25)
@@ -133,6 +135,37 @@ def test_slow_data_leaves_the_gpus_waiting() -> None:
     world = after(small("  - {kind: slow-data, at: 10m, lasts: 20m, factor: 30}"), 12)
     assert reading(world, gpu_of_rank(world, 0), UTIL) < 60
     assert of_rank(world, "training_samples_per_second", 0) < 20
+
+
+def test_a_gpu_that_is_lost_takes_all_who_share_it_until_it_is_back() -> None:
+    pool = "  - {name: l40s, model: L40S, nodes: 1, gpus_per_node: 1, time_slices: 4}\njobs:"
+    serve = """
+  - {name: c, kind: Deployment, namespace: web, team: x, pool: l40s, gpus_per_pod: 1, arrivals: {at_start: 3}}
+faults:
+  - {kind: gpu-lost, at: 10m, lasts: 10m, node: 3, gpu: 0}
+"""
+    scenario = read_scenario(SMALL.replace("jobs:", pool) + serve, "shared.yaml")
+    world = World(scenario, start_ms=START_MS, seed=1)
+
+    def serving() -> int:
+        return sum(one.namespace == "web" for one in world.metrics_endpoints().values())
+
+    after(world, 9)
+    assert serving() == 3
+    after(world, 15)
+    assert serving() == 0, "no container starts without its GPU"
+    after(world, 22)
+    assert serving() == 3
+
+
+def test_one_trouble_of_a_sort_at_a_time() -> None:
+    """The second waits until the first is over: else that would end both."""
+    faults = "".join(f"  - {{kind: slow-data, at: {at}m, lasts: 20m, factor: 30}}\n" for at in (10, 15))
+    world = after(small(faults), 34)
+    assert reading(world, gpu_of_rank(world, 0), UTIL) < 60
+    first, second = world.truth.faults
+    assert first.to_ms is not None
+    assert second.from_ms >= first.to_ms
 
 
 def test_nan() -> None:

@@ -19,7 +19,8 @@ LOOKS_EVERY_MS = 15_000
 
 
 class _Watch:
-    """Tells a resolver every change of a world, in order."""
+    """Tells a resolver every change of a world, in order. It looks as soon as an owner is gone, too: before
+    the garbage collector has come to the pods."""
 
     def __init__(self, world: World, resolving: ClusterResolver) -> None:
         self._world = world
@@ -39,8 +40,13 @@ class _Watch:
             for change in self._world.objects.changes_since(self._seen, resource.group, resource.plural)
         ]
         for change in sorted(changes, key=lambda change: change.resource_version):
-            tell = self._resolving.removed if change.type == "DELETED" else self._resolving.changed
-            tell(to_object(change.object))
+            obj = to_object(change.object)
+            if change.type != "DELETED":
+                self._resolving.changed(obj)
+                continue
+            self._resolving.removed(obj)
+            if obj.kind not in ("Pod", "Event"):
+                self._resolving.settle(self._world.now_ms)
         self._seen = self._world.objects.resource_version
 
 

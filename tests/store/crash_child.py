@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,12 +24,15 @@ from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 from trilens.store.engine import Engine
 from trilens.store.horizon import Horizon
-from trilens.store.inserts import SampleBatch, SeriesRow
+from trilens.store.inserts import SampleBatch, SeriesRow, series_table
 from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.rows import read_samples
 from trilens.store.workloads import Span, WorkloadRecords
 from trilens.store.writer import Writer, WriterOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T0 = 1_760_000_000_000
 RECORDED = WorkloadKey("prod", "ml", "batch", "Job", "train", "uid-train")
@@ -39,13 +43,13 @@ def say(what: object) -> None:
     print(json.dumps(what), flush=True)
 
 
-def batch(number: int, rows: int) -> tuple[SampleBatch, list[SeriesRow]]:
+def batch(number: int, rows: int) -> tuple[SampleBatch, pa.Table]:
     """Batch k is the samples at T0 + k, of series of its own, on one of three days."""
     ids = np.arange(number * rows, (number + 1) * rows, dtype=np.uint64)
     t = np.full(rows, T0 + number + (number % 3) * 86_400_000)
     values = np.random.default_rng(number).random(rows)
     series = [SeriesRow(int(i), make_labels({"__name__": "m", "i": str(i)}), T0, T0) for i in ids[:5]]
-    return SampleBatch(ids, ["m"], np.zeros(rows, np.int32), t, values), series
+    return SampleBatch(ids, ["m"], np.zeros(rows, np.int32), t, values), series_table(series)
 
 
 def write(engine: Engine, rows: int) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilens.model.errors import PromQLEvalError
-from trilens.model.labels import METRIC_NAME, Labels, make_labels
+from trilens.model.labels import METRIC_NAME, LabelFrame, Labels, make_labels
 from trilens.model.series import Matcher
 from trilens.store import index as index_module
 from trilens.store.index import SeriesIndex
+from trilens.store.index_state import by_shape
 
 names = st.sampled_from(["gpu", "node", "job"])
 values = st.sampled_from(["", "a", "b", "ab", "a\nb", "x.y"])
@@ -89,3 +91,46 @@ def test_a_regex_memo_learns_of_new_values() -> None:
         if n % 500 == 0:
             index.state.select(query)
     assert len(index.state.select(query)) == 1000
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(series, max_size=12, unique=True), st.lists(series, max_size=12, unique=True))
+def test_series_found_together_are_those_found_one_by_one(here: list[Labels], asked: list[Labels]) -> None:
+    index = SeriesIndex()
+    for labels in here:
+        add(index, labels)
+    frame = LabelFrame.of(index.state.symbols, asked)
+    for rows, metric, label_names, codes in by_shape(frame):
+        found = index.find_block(metric, label_names, codes)
+        assert found is not None
+        ids, refs = found
+        for row, key, ref in zip(rows.tolist(), ids.tolist(), refs.tolist(), strict=True):
+            assert (key, None if ref < 0 else ref) == index.find(asked[row])
+
+
+def test_series_with_one_hash_are_not_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "series_id", lambda labels, salt=0: 7 + salt)
+    monkeypatch.setattr(index_module, "_hashed", lambda text, salt=0: 7 + salt)
+    index = SeriesIndex()
+    add(index, make_labels({METRIC_NAME: "up", "job": "a"}))
+    intern = index.state.symbols.intern
+    assert index.find_block("up", ("job",), np.array([[intern("b")]], np.int32)) is None
+    assert index.find_block("up", ("job",), np.array([[intern("a")], [intern("b")]], np.int32)) is None
+
+
+@given(st.lists(series, min_size=1, max_size=12, unique=True))
+def test_labels_written_out_together_are_those_of_each_series(all_series: list[Labels]) -> None:
+    index = SeriesIndex()
+    refs = np.array([add(index, labels) for labels in all_series], np.int32)
+    found = index.written_out(refs)
+    pairs = iter(
+        [
+            (found.names.texts[n], found.values.texts[v])
+            for n, v in zip(found.names.places, found.values.places, strict=True)
+        ]
+    )
+    for row, metric, count in zip(found.rows, found.metrics.places, found.label_counts, strict=True):
+        labels = {METRIC_NAME: found.metrics.texts[metric], **dict(next(pairs) for _ in range(count))}
+        assert make_labels(labels) == all_series[row]
+    assert next(pairs, None) is None
+    assert sorted(found.rows.tolist()) == list(range(len(all_series)))

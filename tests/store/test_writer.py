@@ -10,9 +10,10 @@ import pytest
 
 from trilens.model.errors import IntakeError, StoreError, StoreReadOnly
 from trilens.model.labels import make_labels
+from trilens.store import writer as writer_module
 from trilens.store.archive import Archive
 from trilens.store.horizon import Horizon
-from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow
+from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow, series_table
 from trilens.store.rollups import dirty_hours
 from trilens.store.rows import load_metadata, read_samples
 from trilens.store.schema import HOUR_MS
@@ -87,11 +88,25 @@ def test_series_are_written_before_their_samples(
 ) -> None:
     inserts = FailingInserts(engine, monkeypatch)
     row = SeriesRow(0, make_labels({"__name__": "m", "gpu": "0"}), T0, T0)
-    writer.submit(batch(1), [row], [MetricRow("m", "gauge", "help", "")])
+    writer.submit(batch(1), series_table([row]), [MetricRow("m", "gauge", "help", "")])
     writer.durable().result(30)
     assert inserts.tables == ["series", "metadata", "samples"]
     assert [b.ids.tolist() for b in Archive(engine).recent(-(1 << 60))] == [[0]]
     assert load_metadata(engine) == [("m", "gauge", "help", "")]
+
+
+def test_labels_of_many_series_go_in_some_at_a_time(
+    engine: Engine, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "SERIES_CHUNK_ROWS", 2)
+    inserts = FailingInserts(engine, monkeypatch)
+    for ids in ((0, 1, 2), (3, 4)):
+        rows = [SeriesRow(i, make_labels({"__name__": "m", "gpu": str(i)}), T0, T0) for i in ids]
+        writer.submit(None, series_table(rows))
+    writer.durable().result(30)
+    assert inserts.tables == ["series"] * 3
+    (found,) = Archive(engine).recent(-(1 << 60))
+    assert sorted(found.ids.tolist()) == [0, 1, 2, 3, 4]
 
 
 def test_nothing_to_wait_for(writer: Writer) -> None:
@@ -188,7 +203,7 @@ def test_closing_on_a_full_disk_says_what_is_lost(engine: Engine, monkeypatch: p
 
 def test_text_that_cannot_be_stored_is_the_submitters_error(engine: Engine, writer: Writer) -> None:
     with pytest.raises(IntakeError, match="UTF-8"):
-        writer.submit(None, [SeriesRow(1, (("__name__", "m"), ("x", "\ud800")), 0, 0)])
+        writer.submit(metadata=[MetricRow("m", "gauge", "\ud800", "")])
     writer.submit(batch(1))
     writer.durable().result(30)
     assert count(engine) == 10

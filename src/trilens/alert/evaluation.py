@@ -107,7 +107,6 @@ class GroupEvaluator:
     def evaluate(self, state: GroupState, at_ms: int) -> None:
         """Never raises for what a rule or the store may do wrong: the rule's state has it."""
         began = time.perf_counter()
-        at_ms -= state.group.query_offset_ms
         seen = PassSource(self._source)
         engine = Engine(seen, lookback_ms=self._lookback_ms)
         state.samples = 0
@@ -140,7 +139,7 @@ class GroupEvaluator:
         began = time.perf_counter()
         state.evaluations += 1
         try:
-            error = self._record(state, rule_state, rule, engine, at_ms)
+            error = self._record(state, rule_state, rule, engine, at_ms - state.group.query_offset_ms)
             seen.recorded(rule.record)
         except QueryCancelled:
             return  # the server stops, or the rules were reloaded

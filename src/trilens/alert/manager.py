@@ -69,15 +69,20 @@ class RuleManager:
 
     def reload(self, groups: Sequence[RuleGroup]) -> None:
         """Groups that did not change go on; series of rules that are no more end."""
+        fresh = new_states(groups)
         with self._changed:
             self._reloading = True
-            self._changed.wait_for(lambda: not any(state.running for state in self._states))
-            kept = {state.group: state for state in self._states}
-            self._states = [kept.pop(state.group, state) for state in new_states(groups)]
-            self._orphans += _handed_over(list(kept.values()), self._states)
-            self._evaluator.end(self._orphans, self._now_ms())
-            self._reloading = False
-            self._changed.notify_all()
+            try:
+                self._changed.wait_for(lambda: self._stopping or not any(s.running for s in self._states))
+                if self._stopping:
+                    return  # groups that were waiting for a thread will not get one any more
+                kept = {state.group: state for state in self._states}
+                self._states = [kept.pop(state.group, state) for state in fresh]
+                self._orphans += _handed_over(list(kept.values()), self._states)
+                self._evaluator.end(self._orphans, self._now_ms())
+            finally:
+                self._reloading = False
+                self._changed.notify_all()
 
     def take_due(self, now_ms: int) -> list[tuple[GroupState, int]]:
         """Groups to evaluate now, each with its moment; one that is late or still at work misses some."""
@@ -103,8 +108,8 @@ class RuleManager:
         finally:
             with self._changed:
                 state.running = False
-                self._evaluator.end(self._orphans, at_ms)
                 self._changed.notify_all()
+                self._evaluator.end(self._orphans, self._now_ms())
 
     def _keep_time(self) -> None:
         while True:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.model.labels import LabelFrame, Symbols, make_labels
+from trilens.model.labels import LabelFrame, Symbols
 from trilens.model.series import STALE_NAN, AppendOutcome
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class RecordedSeries:
         missing = handles == _UNKNOWN
         if len(handles):
             missing[~missing] = ~sink.held(handles[~missing])
-        for row in np.flatnonzero(missing).tolist():
-            handles[row] = sink.series(make_labels(self._labels.labels(row)))
+        if missing.any():
+            handles[missing] = sink.series_of(self._labels.take(missing))
         return handles
 
     def _compared(self, sink: SampleSink, labels: LabelFrame) -> tuple[Handles, Handles]:
@@ -84,8 +84,8 @@ class RecordedSeries:
         place = {key: row for row, key in enumerate(before)}
         rows = np.fromiter((place.get(key, -1) for key in now), np.intp, len(now))
         handles = np.where(rows >= 0, here[rows], _UNKNOWN) if len(here) else np.full(len(now), _UNKNOWN)
-        for row in np.flatnonzero(rows < 0).tolist():
-            handles[row] = sink.series(make_labels(labels.labels(row)))
+        if (rows < 0).any():
+            handles[rows < 0] = sink.series_of(labels.take(rows < 0))
         gone = np.ones(len(here), bool)
         gone[rows[rows >= 0]] = False
         return handles.astype(np.int64), here[gone]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
 from trilens.model.errors import ConfigError
-from trilens.serve.compose import scrape_configs
 from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate
+from trilens.serve.scrape_jobs import scrape_configs
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:

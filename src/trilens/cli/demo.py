@@ -19,6 +19,7 @@ TRY = (
         "GPUs that look busy and do no work: a hung job",
         "query 'DCGM_FI_DEV_POWER_USAGE < 200 and on (UUID) DCGM_FI_DEV_GPU_UTIL > 95'",
     ),
+    ("the last that it wrote", "logs vision-finetune-1"),
     ("the loss of each training job", "query 'avg by (job_name) (training_loss)'"),
     (
         "power by team, in watts, from the recording rules (which take half a minute)",

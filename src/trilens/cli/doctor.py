@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def doctor(server: Server = None, as_json: AsList = False) -> None:
-    """Examine a server: say what is wrong, what that means, and what to do."""
+    """Examine a server: what is wrong, and what to do.
+
+    Each finding says what it means. The exit code is 1 if something is wrong.
+    """
     from trilens.cli.client import Client
     from trilens.cli.doctor_checks import examine
 

@@ -24,6 +24,25 @@ _NODES_WITHOUT_AGENT: Final = (
     'label_replace(trilens_agent_build_info, "node", "$1", "Hostname", "(.+)")'
 )
 
+# The exporters that tell of one and the same pod: each pod has one uid.
+_DOUBLED_STATE_METRICS: Final = (
+    "count by (cluster, job, instance) (kube_pod_info and on (uid) count by (uid) (kube_pod_info) > 1)"
+)
+
+_OF_AGENT_PART: Final = {
+    "kernel-log": (
+        "Xids are not seen there",
+        "run it as root, or with CAP_SYSLOG and /dev/kmsg; docs/agent.md has what it needs",
+    ),
+    "state": ("after a restart it counts Xids again that it counted before", "see agent.state_file there"),
+    "gpu": ("nothing is read of its GPUs, nor of the processes on them", "see nvidia-smi there"),
+    "pod-resources": (
+        "which pod holds which GPU is told by other sources, if at all",
+        "mount /var/lib/kubelet/pod-resources",
+    ),
+}
+_UNKNOWN_PART: Final = ("what it tells is not whole", "its /healthz says why")
+
 _OF_DOUBT: Final = {
     "owner-gone": (
         "the last owner that is known stands for the workload",
@@ -79,6 +98,16 @@ class Evidence:
     def missing_gpus(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._client.get("/api/gpus", {"lost": "true"})["data"]
         return found
+
+    @cached_property
+    def failing_rules(self) -> list[dict[str, Any]]:
+        groups = self._client.get("/api/v1/rules")["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"] if rule["health"] == "err"]
+
+    @cached_property
+    def is_reloaded(self) -> bool:
+        """Whether the settings were taken over when that was last asked for."""
+        return bool(self._client.get("/api/v1/status/runtimeinfo")["data"]["reloadConfigSuccess"])
 
     @property
     def clusters(self) -> dict[str, Any]:
@@ -179,6 +208,23 @@ def monitors(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def rules(evidence: Evidence) -> Iterator[Finding]:
+    by_error: dict[str, list[str]] = defaultdict(list)
+    for rule in evidence.failing_rules:
+        by_error[rule.get("lastError", "")].append(rule["name"])
+    for error, names in sorted(by_error.items()):
+        means = "what they record is missing until they succeed"
+        remedy = "trilens rules list --failing shows them; correct them, or what they read"
+        yield Finding("rules", True, f"rules fail: {_few(names)}: {error}", means, remedy)
+
+
+def reload(evidence: Evidence) -> Iterator[Finding]:
+    """Asked for by a signal, it has nobody to tell that it failed."""
+    if not evidence.is_reloaded:
+        remedy = "trilens config check FILE says what is wrong; then reload again"
+        yield Finding("reload", True, "the last reload failed", "the old settings are in force", remedy)
+
+
 def gpus(evidence: Evidence) -> Iterator[Finding]:
     by_state: dict[str, Counter[str]] = defaultdict(Counter)
     for gpu in evidence.missing_gpus:
@@ -208,6 +254,39 @@ def agents(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("agents", False, what, means, "run trilens agent on each of them, and scrape it")
 
 
+def agent_parts(evidence: Evidence) -> Iterator[Finding]:
+    """Agents that answer, and cannot read a part of their node."""
+    nodes: dict[str, list[str]] = defaultdict(list)
+    for labels in evidence.ask("trilens_agent_problem > 0"):
+        nodes[labels["part"]].append(labels["Hostname"])
+    for part, where in sorted(nodes.items()):
+        means, remedy = _OF_AGENT_PART.get(part, _UNKNOWN_PART)
+        what = f"the agent cannot read its {part} on {_few(sorted(where))}"
+        yield Finding("agent_parts", True, what, means, remedy)
+
+
+def state_metrics(evidence: Evidence) -> Iterator[Finding]:
+    """Also those that Trilens makes itself, which have no job."""
+    told_by = sorted(
+        f"job {labels['job']} at {labels.get('instance', '')}" if "job" in labels else "Trilens itself"
+        for labels in evidence.ask(_DOUBLED_STATE_METRICS)
+    )
+    if len(told_by) > 1:
+        what = f"the same pods are told of twice as kube_*: by {_few(told_by)}"
+        means = "sums count them twice, and joins fail"
+        remedy = "scrape one kube-state-metrics of a cluster, once; or set kubernetes.state_metrics: off"
+        yield Finding("state_metrics", True, what, means, remedy)
+
+
+def clocks(evidence: Evidence) -> Iterator[Finding]:
+    """By node_exporter. Pods whose times do not fit together are doubts about their workloads."""
+    nodes = sorted(labels["node"] for labels in evidence.ask("trilens:node_clock_synchronized:bool == 0"))
+    if nodes:
+        means = "times that are told from there may be wrong, and do not fit those of other nodes"
+        what = f"the clocks of {_few(nodes)} are not synchronised"
+        yield Finding("clocks", False, what, means, "see chrony or systemd-timesyncd there")
+
+
 def collection(evidence: Evidence) -> Iterator[Finding]:
     if "source" not in evidence.readiness and not evidence.clusters and not evidence.targets:
         what = "nothing is scraped, and no cluster is watched"
@@ -223,8 +302,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     scrapes,
     discovery,
     monitors,
+    rules,
+    reload,
     gpus,
     agents,
+    agent_parts,
+    state_metrics,
+    clocks,
     doubts,
     collection,
 )

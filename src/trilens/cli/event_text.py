@@ -10,6 +10,8 @@ from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_moment
 
 _UNKNOWN = "-"
+_MAY_GO = ("process", "rank", "pod", "asks for", "node")  # on a narrow terminal
+_FOLDS = ("meaning",)
 
 
 def events_table(events: list[dict[str, Any]]) -> None:
@@ -17,6 +19,8 @@ def events_table(events: list[dict[str, Any]]) -> None:
     print_table(
         ["time", "node", "gpu", "event", "meaning", "asks for", "process", "rank", "pod", "workload"],
         [_row(event) for event in reversed(events)],
+        may_go=_MAY_GO,
+        folds=_FOLDS,
     )
 
 
@@ -28,6 +32,8 @@ def show_events(events: list[dict[str, Any]]) -> None:
     print_table(
         ["time", "node", "gpu", "event", "meaning", "asks for", "process", "rank", "pod"],
         [_row(event)[:-1] for event in reversed(events)],
+        may_go=_MAY_GO,
+        folds=_FOLDS,
     )
 
 

@@ -23,7 +23,7 @@ def events(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """List faults of GPU machines (Xids, SXids, NVLink errors) and warnings about their pods.
+    """List Xids and other GPU faults, and warnings about GPU pods.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """

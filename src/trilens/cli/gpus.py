@@ -23,7 +23,7 @@ def gpus(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """List the GPUs with the workload, pod and rank that hold them, now or at any moment.
+    """List the GPUs, and who holds each, now or at any moment.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """

@@ -36,16 +36,18 @@ def rbac(
     """Print the least that Trilens must be allowed, for kubectl apply."""
     from trilens.collect.kubernetes.catalogue import choose
     from trilens.collect.kubernetes.rbac import SecretName, as_yaml, manifests
-    from trilens.model.errors import ConfigError
 
-    home, _, name = service_account.partition("/")
-    if not home or not name or "/" in name:
-        raise ConfigError(
-            f"{service_account!r} names no service account", hint="write --service-account NAMESPACE/NAME"
-        )
-    secrets = [SecretName(*written.split("/")) for written in secret or () if written.count("/") == 1]
-    if len(secrets) != len(secret or ()):
-        raise ConfigError("a secret is written as --secret NAMESPACE/NAME")
+    home, name = _namespaced("--service-account", service_account)
+    secrets = [SecretName(*_namespaced("--secret", written)) for written in secret or ()]
     kinds = choose(leave_out or (), add or ())
     documents = manifests(kinds, namespaces or (), secrets=secrets, name=name, home=home)
     typer.echo(as_yaml(documents), nl=False)
+
+
+def _namespaced(option: str, written: str) -> tuple[str, str]:
+    from trilens.model.errors import ConfigError
+
+    namespace, _, name = written.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ConfigError(f"{written!r} names nothing in a namespace", hint=f"write {option} NAMESPACE/NAME")
+    return namespace, name

@@ -23,7 +23,10 @@ def logs(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """Show the last lines that the pods of a workload wrote, without secrets."""
+    """Show the last lines that the pods of a workload wrote.
+
+    Agents take secrets out of them.
+    """
     from trilens.cli.client import Client
     from trilens.cli.event_text import show_output
     from trilens.cli.kubectl import namespace_wanted
@@ -65,4 +68,8 @@ def _pods(client: "Client", name: str, namespace: str | None) -> list[dict[str, 
     there = [member for member in whole["members"] if member["to_ms"] is None]
     last = [member for member in whole["members"] if member["attempt"] == whole["workload"]["attempt"]]
     names = dict.fromkeys(member["pod"] for member in there or last)
+    if not names:
+        raise NotFound(
+            f"{name} has no pods: nothing has been written", hint="trilens show says what it waits for"
+        )
     return [{"cluster": cluster, "namespace": in_namespace, "pod": pod} for pod in names]

@@ -80,6 +80,8 @@ def list_rules(
                 ]
                 for rule in found
             ],
+            may_go=("type", "group"),
+            folds=("error",),
         )
     else:
         typer.echo("no rules", err=True)

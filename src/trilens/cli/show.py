@@ -21,11 +21,14 @@ def show(
     ],
     namespace: Namespace = None,
     all_namespaces: AllNamespaces = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Each member, GPU and phase, also of earlier attempts.")
+    ] = False,
     at: At = None,
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """Show one workload: its members, their GPUs, its phases, and what is doubtful about it.
+    """Show one workload: members, ranks, GPUs, phases, events.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
@@ -47,5 +50,5 @@ def show(
     if as_json:
         typer.echo(json.dumps([{**answer["data"], "events": events}], ensure_ascii=False))
     else:
-        show_workload(answer["data"])
+        show_workload(answer["data"], every=every)
         show_events(events)

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from trilens.cli.doubt_text import doubt_text
+from trilens.cli.folding import WHOLE, fold, one_or_count, ranges, say_left_out
 from trilens.cli.gpu_text import show_gpus
 from trilens.cli.order import natural
 from trilens.cli.plain_table import print_table
@@ -15,7 +16,7 @@ from trilens.cli.times import show_moment
 _UNKNOWN = "-"
 
 
-def workloads_table(found: list[dict[str, Any]]) -> None:
+def workloads_table(found: list[dict[str, Any]], at_s: float) -> None:
     several = len({one["cluster"] for one in found}) > 1
     rows = [
         [
@@ -24,7 +25,7 @@ def workloads_table(found: list[dict[str, Any]]) -> None:
             one["name"],
             one["kind"],
             one["team"] or _UNKNOWN,
-            *_phase_since(one["phase"]),
+            *_standing(one, at_s),
             _members(one["members"]),
             str(one["attempt"]),
             f"{len(one['doubts'])}?" if one["doubts"] else "",
@@ -33,29 +34,34 @@ def workloads_table(found: list[dict[str, Any]]) -> None:
     ]
     rows.sort(key=lambda row: [natural(cell) for cell in row])
     titles = ["namespace", "workload", "kind", "team", "phase", "for", "ready", "attempt", "doubts"]
-    print_table(["cluster", *titles] if several else titles, rows)
+    print_table(["cluster", *titles] if several else titles, rows, may_go=("attempt", "team", "kind"))
 
 
-def show_workload(found: dict[str, Any]) -> None:
+def show_workload(found: dict[str, Any], *, every: bool) -> None:
+    """Unless `every`, only the last attempt's members and GPUs, and those that are alike in one row."""
     one = found["workload"]
     kind = f"{one['kind']}.{one['group']}" if one["group"] else one["kind"]
     typer.echo(f"{kind} {one['namespace']}/{one['name']} in {one['cluster']}")
-    phase, since = _phase_since(one["phase"])
-    reason = f" ({one['phase']['reason']})" if one["phase"] and one["phase"]["reason"] else ""
-    typer.echo(
-        f"  {phase}{reason} for {since}" if one["phase"] else "  in no phase: it is gone, or not known"
-    )
+    typer.echo(f"  {_state(one)}")
     typer.echo(f"  members ready {_members(one['members'])}, attempt {one['attempt']}")
     facts = [(name, one[name.replace(" ", "_")]) for name in ("team", "cost centre", "experiment", "queue")]
     typer.echo("  " + ", ".join(f"{name} {value or 'unknown'}" for name, value in facts))
     _section("doubts", [doubt_text(doubt) for doubt in one["doubts"]])
     typer.echo("\nmembers")
-    print_table(
-        ["attempt", "rank", "role", "pod", "node", "state", "since", "until"],
-        [_member(member) for member in found["members"]],
-    )
-    show_gpus(found["gpus"])
+    members, earlier = fold(found["members"], _member_alike, every=every)
+    if members:
+        print_table(
+            ["attempt", "node rank", "role", "pod", "node", "state", "since", "until"],
+            [_members_row(group) for group in members],
+            may_go=("role", "since", "attempt"),
+        )
+    else:
+        typer.echo("  none: it has no pods")
+    say_left_out(earlier, "of earlier attempts")
+    show_gpus(found["gpus"], every=every)
     typer.echo("\nphases")
+    phases = found["phases"] if every else found["phases"][-WHOLE:]
+    say_left_out(len(found["phases"]) - len(phases), "before these")
     print_table(
         ["attempt", "phase", "since", "for", "reason"],
         [
@@ -66,8 +72,9 @@ def show_workload(found: dict[str, Any]) -> None:
                 _length(span["seconds"]),
                 span["reason"],
             ]
-            for span in found["phases"]
+            for span in phases
         ],
+        folds=("reason",),
     )
     spent = sorted(found["seconds_in_phase"].items(), key=lambda pair: -pair[1])
     typer.echo("in all: " + ", ".join(f"{phase} {_length(seconds)}" for phase, seconds in spent))
@@ -76,17 +83,40 @@ def show_workload(found: dict[str, Any]) -> None:
         print_table(["step", "state", "since", "for", "pod"], [_step(step) for step in found["steps"]])
 
 
-def _member(member: dict[str, Any]) -> list[str]:
-    ready = {True: "ready", False: "not ready", None: _UNKNOWN}[member["ready"]]
+def _state(one: dict[str, Any]) -> str:
+    if one["gone"]:
+        last = f", last {one['gone']['phase']}" if one["gone"]["phase"] else ""
+        reason = f" ({one['gone']['reason']})" if one["gone"]["reason"] else ""
+        return f"gone since {show_moment(one['gone']['at_ms'] / 1000)}{last}{reason}"
+    phase = one["phase"]
+    if not phase:
+        return "in no phase that is known"
+    reason = f" ({phase['reason']})" if phase["reason"] else ""
+    return f"{phase['phase']}{reason} for {_length(phase['seconds'])}"
+
+
+def _member_alike(member: dict[str, Any]) -> object:
+    return member["role"], _member_state(member)
+
+
+def _member_state(member: dict[str, Any]) -> str:
+    if member["to_ms"] is not None:
+        return "left"
+    return {True: "ready", False: "not ready", None: _UNKNOWN}[member["ready"]]
+
+
+def _members_row(alike: list[dict[str, Any]]) -> list[str]:
+    one = alike[0]
+    ends = [member["to_ms"] for member in alike if member["to_ms"] is not None]
     return [
-        str(member["attempt"]),
-        _UNKNOWN if member["node_rank"] is None else str(member["node_rank"]),
-        member["role"] or _UNKNOWN,
-        member["pod"],
-        member["node"] or _UNKNOWN,
-        ready if member["to_ms"] is None else "left",
-        show_moment(member["from_ms"] / 1000),
-        "" if member["to_ms"] is None else show_moment(member["to_ms"] / 1000),
+        str(one["attempt"]),
+        ranges(member["node_rank"] for member in alike),
+        one["role"] or _UNKNOWN,
+        one_or_count((member["pod"] for member in alike), "pods"),
+        one_or_count((member["node"] for member in alike), "nodes"),
+        _member_state(one),
+        show_moment(min(member["from_ms"] for member in alike) / 1000),
+        show_moment(max(ends) / 1000) if ends else "",
     ]
 
 
@@ -101,7 +131,12 @@ def _step(step: dict[str, Any]) -> list[str]:
     ]
 
 
-def _phase_since(phase: dict[str, Any] | None) -> tuple[str, str]:
+def _standing(one: dict[str, Any], at_s: float) -> tuple[str, str]:
+    """The phase, or that it is gone, and for how long."""
+    phase, gone = one["phase"], one["gone"]
+    if gone:
+        last = f", last {gone['phase']}" if gone["phase"] else ""
+        return f"gone{last}", _length(max(0.0, at_s - gone["at_ms"] / 1000))
     return (phase["phase"], _length(phase["seconds"])) if phase else (_UNKNOWN, _UNKNOWN)
 
 

@@ -16,6 +16,10 @@ def workloads(
     phase: Annotated[
         str | None, typer.Option(metavar="PHASE", help="Only those in this phase, such as queued.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Also those that went away after this moment, such as -1h."),
+    ] = None,
     at: At = None,
     server: Server = None,
     as_json: AsList = False,
@@ -27,19 +31,22 @@ def workloads(
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.kubectl import namespace_wanted
-    from trilens.cli.times import at_parameter
+    from trilens.cli.times import at_parameter, read_moment
     from trilens.cli.workload_text import workloads_table
 
     namespace = namespace_wanted(namespace, all_namespaces)
     filters = {"namespace": namespace, "cluster": cluster, "phase": phase}
-    params = {name: value for name, value in filters.items() if value is not None}
+    now_s = time.time()
+    params = {name: value for name, value in filters.items() if value is not None} | at_parameter(at, now_s)
+    if since is not None:
+        params["from"] = f"{read_moment(since, float(params.get('at', now_s))):.3f}"
     with Client(server) as client:
-        answer = client.get("/api/workloads", {**params, **at_parameter(at, time.time())})
+        answer = client.get("/api/workloads", params)
     show_notes(answer)
     if as_json:
         typer.echo(json.dumps(answer["data"], ensure_ascii=False))
     elif answer["data"]:
-        workloads_table(answer["data"])
+        workloads_table(answer["data"], float(params.get("at", now_s)))
     else:
         where = f" in namespace {namespace}" if namespace is not None else ""
         typer.echo(f"no workloads{where}", err=True)

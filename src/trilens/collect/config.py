@@ -14,6 +14,7 @@ from trilens.collect.discovery.kubernetes.section import KubernetesSdConfig
 from trilens.collect.http_config import HttpConfig
 from trilens.collect.relabel import RelabelConfig
 from trilens.model.errors import ConfigError, UnknownSetting
+from trilens.model.masking import without_passwords
 from trilens.settings.duration import Duration  # noqa: TC001  # pydantic reads it at run time
 from trilens.settings.explain import explain
 from trilens.settings.yaml_file import Place, read_yaml
@@ -83,7 +84,8 @@ class StaticConfig(Section):
     def _are_addresses(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
         for target in targets:
             if "/" in target:
-                raise ValueError(f"{target!r} is not host:port; a path goes into metrics_path")
+                shown = without_passwords(target)
+                raise ValueError(f"{shown!r} is not host:port; a path goes into metrics_path")
         return targets
 
     @field_validator("labels")
@@ -116,7 +118,7 @@ class HttpSdConfig(HttpConfig):
     @classmethod
     def _is_http(cls, url: str) -> str:
         if not re.match(r"https?://[^/]", url):
-            raise ValueError(f"{url!r} is not an http:// or https:// URL")
+            raise ValueError(f"{without_passwords(url)!r} is not an http:// or https:// URL")
         return url
 
 

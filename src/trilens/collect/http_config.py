@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from trilens.collect.config_section import ConfigPath, Secret, Section, Text
 from trilens.collect.kubernetes.tls import load_chain
 from trilens.model.errors import ConfigError
+from trilens.model.masking import without_passwords
 from trilens.settings.group import read_secret
 
 TLS_VERSIONS: Final = {
@@ -130,7 +131,7 @@ class HttpConfig(Section):
     @classmethod
     def _is_http_proxy(cls, value: str | None) -> str | None:
         if value and urlsplit(value).scheme not in ("http", "https"):
-            raise ValueError(f"{value!r} is not an http:// or https:// URL")
+            raise ValueError(f"{without_passwords(value)!r} is not an http:// or https:// URL")
         return value or None
 
     @model_validator(mode="after")

@@ -26,6 +26,7 @@ class Exporter(NamedTuple):
     ports: str  # the usual names of its port, a regular expression
     port: int  # and its usual number
     about_others: bool = True  # its series speak of pods and namespaces that are not its own
+    about_its_node: bool = True
 
 
 # Not trilens-agent: it wants a token, which `agents.scrape_config` has.
@@ -40,7 +41,12 @@ EXPORTERS: Final = (
         about_others=False,
     ),
     Exporter(
-        "kube-state-metrics", ("kube-state-metrics",), ("kube-state-metrics",), "http|http-metrics", 8080
+        "kube-state-metrics",
+        ("kube-state-metrics",),
+        ("kube-state-metrics",),
+        "http|http-metrics",
+        8080,
+        about_its_node=False,
     ),
 )
 
@@ -76,6 +82,7 @@ def annotation_jobs(scope: ClusterScope) -> list[JobDocument]:
                 _replace(by_ip, r"(\d+);(.*:.*)", "[$2]:$1", ADDRESS),
                 _drop("pod_container_init", "true"),
                 *_named(),
+                _node(),
             ],
         ),
         _job(
@@ -93,6 +100,7 @@ def annotation_jobs(scope: ClusterScope) -> list[JobDocument]:
                 _drop("pod_phase", "Failed|Succeeded"),
                 {"source_labels": [META + "service_name"], "target_label": "service"},
                 *_named(),
+                _node(),
             ],
         ),
     ]
@@ -119,10 +127,13 @@ def _exporter_steps(exporter: Exporter) -> list[Step]:
         _drop("pod_container_port_name", "https.*"),  # behind a proxy that asks who is there
         {"action": "keep", "source_labels": ports, "regex": f"({exporter.ports});.*|.*;{exporter.port}"},
     ]
-    if exporter.about_others:
-        # A GPU that nobody uses has no pod: with the exporter's own among the target's labels it would.
-        return [*steps, _node()]
-    return [*steps, *_named()]
+    # What is said of no pod or no node must not get those of the exporter: of a GPU that nobody uses, of a
+    # Deployment.
+    if not exporter.about_others:
+        steps += _named()
+    if exporter.about_its_node:
+        steps.append(_node())
+    return steps
 
 
 def _asked_by(what: str) -> list[Step]:
@@ -139,7 +150,6 @@ def _named() -> list[Step]:
     return [
         {"source_labels": [NAMESPACE], "target_label": "namespace"},
         {"source_labels": [META + "pod_name"], "target_label": "pod"},
-        _node(),
     ]
 
 

@@ -18,10 +18,17 @@ _USERINFO: Final = re.compile(
 def masked(value: Any) -> Any:
     """A copy of a settings tree that may be shown."""
     if isinstance(value, dict):
-        return {k: _MASK if k in _SECRET_KEYS and v else masked(v) for k, v in value.items()}
+        return {k: _MASK if k in _SECRET_KEYS and v else masked(_without_key(k, v)) for k, v in value.items()}
     if isinstance(value, list):
         return [masked(item) for item in value]
     return without_passwords(value) if isinstance(value, str) else value
+
+
+def _without_key(name: str, value: Any) -> Any:
+    """Of a certificate; what else is called `key` is none."""
+    if name == "tls_config" and isinstance(value, dict) and value.get("key"):
+        return {**value, "key": _MASK}
+    return value
 
 
 def without_passwords(text: str) -> str:

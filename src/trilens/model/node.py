@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from trilens.model.gpu import GpuKey
     from trilens.model.workload import WorkloadKey
+
+# A start is told as boot plus ticks, and the time of boot is known to a second: it moves when a clock is set.
+SAME_START_MS: Final = 2_000
 
 
 class Restarts(NamedTuple):

@@ -61,7 +61,7 @@ def phase_now(view: View) -> Moment | None:
     return _without_live_pods(view, said)
 
 
-def way_here(view: View, now: Moment) -> list[Moment]:
+def way_here(view: View, now: Moment, attempt: int) -> list[Moment]:
     """The phases that led to this one, as far as timestamps tell: a look every few seconds misses the short
     ones, and a first look misses all."""
     last = view.last.phase if view.last is not None else None
@@ -73,7 +73,8 @@ def way_here(view: View, now: Moment) -> list[Moment]:
         marks = [mark for mark in marks if mark.created_ms > began_ms] or marks
     created_ms = view.own.created_ms if view.own is not None else min(mark.created_ms for mark in marks)
     found: list[tuple[Phase, int | None, str]] = []
-    if view.admissions:
+    is_known_from_its_beginning = view.last is not None or attempt == 0
+    if view.admissions and is_known_from_its_beginning:  # else its quota is from an earlier life, which ran
         found.append((Phase.QUEUED, created_ms, "waits for quota"))
         found.append((Phase.ADMITTED, _latest([admitted_ms(queued) for queued in view.admissions]), ""))
     found.append((Phase.SCHEDULING, min(mark.created_ms for mark in marks), ""))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.gpu import Claim, ClaimSource
 from trilens.model.life import Phase
-from trilens.model.node import member_name, member_uid
+from trilens.model.node import SAME_START_MS, member_name, member_uid
 from trilens.model.workload import Membership, PodKey, Workload
 from trilens.resolve.intervals import MembershipBook, PhaseBook
 from trilens.resolve.life import Moment
@@ -20,14 +20,21 @@ from trilens.resolve.ownership import OwnershipRules
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from trilens.model.gpu import BindingInterval, GpuBinding
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.node import LocalJob, LocalProcess, NodeJobs, Restarts
     from trilens.model.workload import WorkloadKey
     from trilens.resolve.intervals import IntervalSink
     from trilens.settings.ownership import OwnershipSettings
 
-# A start is told as boot plus ticks, and the time of boot is known to a second: it moves when a clock is set.
-_SAME_START_MS: Final = 2_000
+
+_RESTARTS_WITHIN_MS: Final = 3_600_000  # what comes back so soon after it ended goes on where it was
+
+
+class _Ended(NamedTuple):
+    at_ms: int
+    record: Workload
+    attempts: dict[Restarts, int]
 
 
 class _Seat(NamedTuple):
@@ -36,7 +43,8 @@ class _Seat(NamedTuple):
 
 
 class LocalResolver:
-    """All machines together: a job may run on several. Not thread-safe, but for `claims` and `members`."""
+    """All machines together: a job may run on several. Not thread-safe, but for `claims`, `members` and
+    `workloads`."""
 
     def __init__(self, cluster: str, ownership: OwnershipSettings, sink: IntervalSink) -> None:
         self.cluster = cluster
@@ -48,12 +56,14 @@ class LocalResolver:
         self._seats: defaultdict[str, dict[int, _Seat]] = defaultdict(dict)  # by node, then process number
         self._attempts: defaultdict[WorkloadKey, dict[Restarts, int]] = defaultdict(dict)
         self._claims: dict[str, tuple[Claim, ...]] = {}
+        self._ended: dict[WorkloadKey, _Ended] = {}  # lately: a launcher may be starting it again
 
     def restore(
         self,
         records: Iterable[Workload],
         members: Iterable[MembershipInterval],
         phases: Iterable[PhaseInterval],
+        bindings: Iterable[BindingInterval] = (),
     ) -> None:
         """What was open when Trilens last ran: it goes on, or ends with the first look that misses it."""
         self._records = {record.key: record for record in records}
@@ -62,10 +72,15 @@ class LocalResolver:
         for pod in self._members.open:
             node, pid, started_ms = pod.uid.rsplit(":", 2)
             self._seats[node][int(pid)] = _Seat(int(started_ms), pod)
+        for interval in bindings:
+            member = self._members.open.get(interval.binding.pod)
+            if member is not None:
+                self._claims[member.node] = (*self._claims.get(member.node, ()), _claim(interval.binding))
 
-    def take(self, seen: NodeJobs, at_ms: int) -> None:
-        """One look at one machine: what is not there any more has ended."""
+    def take(self, seen: NodeJobs, at_ms: int) -> bool:
+        """One look at one machine: what is not there any more has ended. Returns whether it is new."""
         before = self._seats[seen.node]
+        were = self._memberships(before)
         here: dict[int, _Seat] = {}
         claims: list[Claim] = []
         concerned = {self._workload_of(seat) for seat in before.values()}
@@ -94,7 +109,10 @@ class LocalResolver:
                 self._members.leave(seat.pod, None, at_ms)
         self._seats[seen.node] = here
         self._claims[seen.node] = tuple(claims)
+        if self._memberships(here) == were and all(map(self._phases.now, concerned)):
+            return False
         self._settle(concerned, at_ms)
+        return True
 
     def glimpse(self, node: str, job: LocalJob, at_ms: int) -> None:
         """Processes that something told of at a moment. One that lived too short for a look was there
@@ -111,10 +129,10 @@ class LocalResolver:
             self._members.leave(seat.pod, at_ms, at_ms)
         self._settle(concerned, at_ms)
 
-    def keep_only(self, nodes: Collection[str], at_ms: int) -> None:
+    def forget(self, nodes: Collection[str], at_ms: int) -> None:
         """Machines that nobody asks about any more have no processes as far as anybody knows."""
-        for node in self._seats.keys() - set(nodes):
-            seats = self._seats.pop(node)
+        for node in nodes:
+            seats = self._seats.pop(node, {})
             self._claims.pop(node, None)
             concerned = {self._workload_of(seat) for seat in seats.values()}
             for seat in seats.values():
@@ -126,8 +144,11 @@ class LocalResolver:
         """The machines that have, or were last seen to have, processes on GPUs."""
         return frozenset(node for node, seats in self._seats.items() if seats)
 
+    def has_processes(self, node: str) -> bool:
+        return bool(self._seats.get(node))
+
     def workloads(self) -> Mapping[WorkloadKey, Workload]:
-        return self._records
+        return dict(self._records)
 
     @property
     def open_memberships(self) -> Mapping[PodKey, MembershipInterval]:
@@ -146,6 +167,9 @@ class LocalResolver:
 
     def time_in_each(self, workload: WorkloadKey, at_ms: int) -> dict[Phase, int]:
         return self._phases.time_in_each(workload, at_ms)
+
+    def _memberships(self, seats: Mapping[int, _Seat]) -> dict[PodKey, MembershipInterval]:
+        return {seat.pod: self._members.open[seat.pod] for seat in seats.values()}
 
     def _workload_of(self, seat: _Seat) -> WorkloadKey:
         return self._members.open[seat.pod].membership.workload
@@ -185,6 +209,8 @@ class LocalResolver:
         """Launchers count their restarts, but an inner one begins anew with the outer: what was not seen
         before comes after all that was."""
         seen = self._attempts[workload]
+        if not seen and workload in self._ended:
+            seen |= self._ended[workload].attempts
         if restarts not in seen:
             seen[restarts] = max(seen.values()) + 1 if seen else sum(restarts)
         return seen[restarts]
@@ -197,19 +223,30 @@ class LocalResolver:
         for workload in concerned:
             members = of_workload.get(workload)
             if not members:
-                self._phases.end(workload, at_ms)
-                self._phases.forget(workload)
-                self._records.pop(workload, None)
-                self._attempts.pop(workload, None)
+                self._end(workload, at_ms)
                 continue
             attempt = max(member.membership.attempt for member in members)
             began_ms = min(member.from_ms for member in members if member.membership.attempt == attempt)
             self._tell(workload, attempt, began_ms)
+            before = self._ended.pop(workload, None)
+            if before is not None and before.record.attempt != attempt:  # its end was seen late
+                began_ms = max(began_ms, before.at_ms)
             self._phases.enter(workload, attempt, Moment(Phase.RUNNING, "", began_ms), at_ms)
+
+    def _end(self, workload: WorkloadKey, at_ms: int) -> None:
+        self._phases.end(workload, at_ms)
+        self._phases.forget(workload)
+        record, attempts = self._records.pop(workload, None), self._attempts.pop(workload, {})
+        if record is not None:
+            self._ended = {
+                key: ended for key, ended in self._ended.items() if at_ms - ended.at_ms < _RESTARTS_WITHIN_MS
+            }
+            self._ended[workload] = _Ended(at_ms, record, attempts)
 
     def _tell(self, workload: WorkloadKey, attempt: int, began_ms: int) -> None:
         known = self._records.get(workload)
-        created_ms = began_ms if known is None or known.created_ms is None else known.created_ms
+        before = self._ended[workload].record if workload in self._ended else known
+        created_ms = began_ms if before is None or before.created_ms is None else before.created_ms
         belonging = self._rules.of((), workload.namespace, None)
         record = Workload(workload, min(created_ms, began_ms), attempt, *belonging)
         if record != known:
@@ -217,5 +254,18 @@ class LocalResolver:
             self._sink.workload(record)
 
 
+def _claim(binding: GpuBinding) -> Claim:
+    """What was last told of a process before a restart."""
+    return Claim(
+        binding.gpu,
+        ClaimSource.PROCESS,
+        binding.pod.cluster,
+        binding.pod.namespace,
+        binding.pod.name,
+        rank=binding.rank,
+        local_rank=binding.local_rank,
+    )
+
+
 def _is_same(seat: _Seat, process: LocalProcess) -> bool:
-    return abs(seat.started_ms - process.started_ms) <= _SAME_START_MS
+    return abs(seat.started_ms - process.started_ms) <= SAME_START_MS

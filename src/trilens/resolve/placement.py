@@ -32,6 +32,15 @@ class Placement(NamedTuple):
     objects: tuple[KubeObject, ...]  # from the workload's own, as far as they could be read, down to the pod
     claimed: ObjectName | None  # the name that labels gave, which another object may come to bear
     is_complete: bool  # False where an owner is named that is not there
+    gone: str | None  # the uid of an owner that is named, could be read, and does not exist
+
+    def outlives_its_owner(self, before: Placement) -> bool:
+        """Whether it is only that an owner was deleted before its pods, as garbage collection does it."""
+        return self.gone is not None and any(obj.uid == self.gone for obj in before.objects)
+
+    def of(self, pod: KubeObject) -> Placement:
+        """The same for a later state of its pod."""
+        return self._replace(objects=(*self.objects[:-1], pod))
 
 
 class Placed(NamedTuple):
@@ -51,6 +60,7 @@ class _Top(NamedTuple):
     doubts: tuple[Doubt, ...]
     claimed: ObjectName | None = None
     is_complete: bool = True
+    gone: str | None = None
 
 
 def place(
@@ -84,9 +94,8 @@ def place(
         )
     key = WorkloadKey(pod.cluster, own.namespace, *own.group_kind, own.name, own.uid)
     read = tuple(link.found for link in reversed(top.links) if link.found is not None)
-    return Placement(
-        key, replace(seat, doubts=(*seat.doubts, *doubts)), (*read, pod), top.claimed, top.is_complete
-    )
+    seat = replace(seat, doubts=(*seat.doubts, *doubts))
+    return Placement(key, seat, (*read, pod), top.claimed, top.is_complete, top.gone)
 
 
 def workload_above(obj: KubeObject, objects: Objects, readable: Readable) -> WorkloadKey | None:
@@ -139,8 +148,10 @@ def _top_by_owners(chain: Chain, readable: Readable) -> _Top:
     if chain.end is ChainEnd.CYCLE:
         return _Top(*_out_of_cycle(chain))
     if chain.end is ChainEnd.MISSING:
-        doubt = readable.doubt_about(links[-1])
-        return _Top(links, (doubt,) if doubt else (), is_complete=doubt is None)
+        missing = links[-1]
+        doubt = readable.doubt_about(missing)
+        gone = missing.uid if readable.is_synced(missing.group_kind) else None
+        return _Top(links, (doubt,) if doubt else (), is_complete=doubt is None, gone=gone)
     return _Top(links, ())
 
 
@@ -174,11 +185,10 @@ def _by_labels(pod: KubeObject, top: _Top, claim: Claim, objects: Objects, reada
     )
     doubts = (*top.doubts, doubt)
     if link.found is None:
-        return _Top((*top.links, link), doubts, name, is_complete=False)
+        return _Top((*top.links, link), doubts, name, is_complete=False, gone=top.gone)
     above = _top_by_owners(objects.chain(link.found), readable)
-    return _Top(
-        (*top.links, link, *above.links), (*doubts, *above.doubts), name, is_complete=above.is_complete
-    )
+    links = (*top.links, link, *above.links)
+    return _Top(links, (*doubts, *above.doubts), name, above.is_complete, top.gone or above.gone)
 
 
 def _claimed_link(pod: KubeObject, claim: Claim, objects: Objects) -> tuple[Link, ObjectName]:

@@ -144,10 +144,11 @@ class ClusterResolver:
         self._left.clear()
         self._dirty_pods.update(dict.fromkeys(self._waiting_since))
         dirty, self._dirty_pods = self._dirty_pods, {}
-        for uid in dirty:
-            pod = self._objects.get(uid)
-            if pod is not None:
-                self._place(pod, at_ms)
+        pods = [pod for uid in dirty if (pod := self._objects.get(uid)) is not None]
+        # In the order of their making: what is told of a pod that is over is not told again when an earlier
+        # holder of its seat turns up.
+        for pod in sorted(pods, key=lambda pod: pod.created_ms):
+            self._place(pod, at_ms)
         if self._is_first_look:
             self._is_first_look = False
             self._end_what_went_unseen(at_ms)
@@ -304,10 +305,12 @@ class ClusterResolver:
             self._members.leave(key, None, at_ms)
             self._no_workload[key] = found.why
             return
-        if self._must_wait(pod, found, at_ms):
+        before = self._placed.get(pod.uid)
+        if before is not None and found.outlives_its_owner(before.placement):
+            found = before.placement.of(pod)
+        if self._must_wait(pod, key, found, at_ms):
             return
         self._no_workload.pop(key, None)
-        before = self._placed.get(pod.uid)
         if before is not None:
             self._forget_claim(before)
             if (before.placement.workload, before.placement.seat) != (found.workload, found.seat):
@@ -326,12 +329,13 @@ class ClusterResolver:
         else:
             self._keep(placed, at_ms)
 
-    def _must_wait(self, pod: KubeObject, found: Placement, at_ms: int) -> bool:
-        """An owner that is named and not there may be on its way."""
-        gone = any(doubt.code == "owner-gone" for doubt in found.seat.doubts)
-        if not gone or pod.uid in self._placed:
+    def _must_wait(self, pod: KubeObject, key: PodKey, found: Placement, at_ms: int) -> bool:
+        """An owner that is named and not there may be on its way, or has gone ahead of its pods."""
+        if found.gone is None or pod.uid in self._placed:
             self._waiting_since.pop(pod.uid, None)
             return False
+        if pod.deleted_ms is not None and key in self._members.open:
+            return True  # a member from before a restart of Trilens, which it stays for what it has left
         since_ms = self._waiting_since.setdefault(pod.uid, at_ms)
         if at_ms - since_ms < PATIENCE_MS:
             return True
@@ -404,7 +408,7 @@ class ClusterResolver:
         if now is None:
             self._phases.end(workload, at_ms)
         else:
-            for moment in (*way_here(view, now), now):
+            for moment in (*way_here(view, now, attempt), now):
                 self._phases.enter(workload, attempt, moment, at_ms)
         namespace = self._objects.named(_NAMESPACE, "", workload.namespace)
         record = record_of(workload, own, job.pods.values(), attempt, job.skew_ms, self._rules, namespace)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
-
-import uvloop
 
 from trilens.collect.agents.roster import AgentRoster
 from trilens.collect.current_series import CurrentSeries
 from trilens.model.errors import NotFound, ScrapeError, StoreError
 from trilens.resolve.local import LocalResolver
+from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from trilens.resolve.phase_metrics import PhaseSample
     from trilens.settings.tree import Settings
     from trilens.store.events import EventRecords
+    from trilens.store.gpus import GpuRecords
     from trilens.store.store import Store
     from trilens.store.workloads import WorkloadRecords
 
@@ -48,26 +48,24 @@ class AgentIntake:
         configs: Sequence[ScrapeConfig],
         records: WorkloadRecords,
         events: EventRecords,
+        gpus: GpuRecords,
         samples: Store | None,
     ) -> None:
         """`samples` is None where another server holds them."""
         self._cluster = settings.agents.cluster
         self._records = records
         self._events = events
+        self._gpus = gpus
         self._samples = samples
         self._resolver = LocalResolver(self._cluster, settings.ownership, records)
         interval_s = settings.agents.interval.total_seconds()
-        self._rosters = [AgentRoster(config, interval_s, self._ask, self._review) for config in configs]
-        self._kept: dict[str, int] = {}  # how far each agent's events are kept, from before this start
-        self._ready: dict[WorkloadKey, frozenset[PodKey]] = {}
+        self._rosters = [AgentRoster(config, interval_s, self._ask, self._left) for config in configs]
+        self._kept: dict[str, int] = {}  # how far the events of each ledger were taken
+        self._told_by: dict[str, str | None] = {}  # whose processes those of a machine are: a ledger
         self._measured: list[PhaseSample] = []
         self._series: CurrentSeries | None = None
         self._changed = asyncio.Event()  # who is in what: the metrics tell it at once
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._running = threading.Event()
-        self._failed = False
-        self._thread = threading.Thread(target=self._run, name="trilens-agents", daemon=True)
+        self._thread = LoopThread("trilens-agents", self._follow)
 
     def start(self) -> None:
         """First takes up what was known when Trilens last ran."""
@@ -76,6 +74,7 @@ class AgentIntake:
             [history.record for history in kept],
             [member for history in kept for member in history.members],
             [phase for history in kept for phase in history.phases],
+            self._gpus.unfinished(),
         )
         self._kept = self._events.positions()
         if self._samples is not None:
@@ -84,15 +83,9 @@ class AgentIntake:
             shown = still_shown(self._samples, self._cluster, _now_ms())
             self._series = CurrentSeries(self._samples, shown)
         self._thread.start()
-        self._running.wait()
 
     def stop(self) -> None:
-        loop, task = self._loop, self._task
-        if loop is not None and task is not None:
-            with suppress(RuntimeError):  # it has ended by itself
-                loop.call_soon_threadsafe(task.cancel)
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
 
     @property
     def cluster(self) -> str:
@@ -110,12 +103,12 @@ class AgentIntake:
     def complaints(self) -> list[str]:
         """What is wrong with the asking, a line each."""
         lines = [
-            f"the agent {agent.name} does not answer, what runs there is shown as it was last seen: "
+            f"nothing new from the agent {agent.name}, what runs there is shown as it was last seen: "
             f"{agent.trouble}"
             for agent in self.agents()
             if agent.trouble is not None
         ]
-        if self._failed:
+        if self._thread.has_failed:
             lines.append("no agent is asked any more; the server's log says why")
         return lines
 
@@ -128,7 +121,12 @@ class AgentIntake:
 
     def ready_pods(self) -> Mapping[WorkloadKey, frozenset[PodKey]]:
         """The processes that are there, on machines whose agent answers."""
-        return self._ready
+        answering = {agent.node for agent in self.agents() if agent.trouble is None}
+        ready: dict[WorkloadKey, set[PodKey]] = {key: set() for key in self._resolver.workloads()}
+        for pod, interval in self._resolver.members().items():
+            if interval.node in answering:
+                ready.setdefault(interval.membership.workload, set()).add(pod)
+        return {key: frozenset(pods) for key, pods in ready.items()}
 
     def claims(self) -> Iterable[Claim]:
         return self._resolver.claims()
@@ -139,36 +137,21 @@ class AgentIntake:
     def metrics(self) -> Iterator[Metric]:
         return exposed(self._measured)
 
-    async def output(self, node: str, namespace: str, pod: str) -> dict[str, Any]:
-        """The end of what a pod wrote, from the agent of its node."""
-        agent = next((agent for agent in self.agents() if agent.node == node), None)
-        if agent is None:
+    async def output(self, node: str, namespace: str, pod: str) -> list[dict[str, Any]]:
+        """The end of what a pod wrote, from the agent of its node, or of all nodes of that name."""
+        agents = [agent for agent in self.agents() if agent.node == node]
+        if not agents:
             raise NotFound(
                 f"no agent is known on the node {node!r}, which has the output of {namespace}/{pod}",
                 hint="run trilens agent there, and name it in agents.scrape_config",
             )
-        loop = self._loop
-        assert loop is not None  # an agent is known, so they are being asked
-        asked = asyncio.run_coroutine_threadsafe(agent.client.output(namespace, pod), loop)
         try:
-            return await asyncio.wrap_future(asked)
+            asked = [self._thread.submit(agent.client.output(namespace, pod)) for agent in agents]
+            return await asyncio.gather(*map(asyncio.wrap_future, asked))
         except ScrapeError as e:
             raise ScrapeError(f"the agent of {node} did not tell: {e.message}") from e
 
-    def _run(self) -> None:
-        try:
-            uvloop.run(self._follow())
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            log.exception("asking the agents has ended, which is a defect")
-            self._failed = True
-        finally:
-            self._running.set()
-
     async def _follow(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        self._running.set()
         async with asyncio.TaskGroup() as tasks:
             for roster in self._rosters:
                 tasks.create_task(roster.run())
@@ -177,12 +160,25 @@ class AgentIntake:
     async def _ask(self, agent: Agent) -> None:
         await self._take_events(agent)  # first: who is named in one may be gone in the next look
         seen = await agent.client.processes()
-        agent.node = seen.node
-        before = self._resolver.members()
-        self._resolver.take(seen, _now_ms())
-        self._review()
-        if self._resolver.open_memberships != before:
+        before, agent.node = agent.node, seen.node
+        if before != seen.node:
+            self._forget({before})
+        if seen.jobs or self._resolver.has_processes(seen.node):
+            self._refuse_twin(agent, seen.node)
+            self._told_by[seen.node] = agent.ledger
+        if self._resolver.take(seen, _now_ms()):
             self._changed.set()
+
+    def _refuse_twin(self, agent: Agent, node: str) -> None:
+        """Two machines of one name would end each other's processes: the one that told first goes on."""
+        if self._told_by.get(node, agent.ledger) == agent.ledger:
+            return
+        twin = next((other for other in self.agents() if _is_twin(other, agent)), None)
+        if twin is not None:
+            raise ScrapeError(
+                f"this machine and that of {twin.name} are both called {node!r}",
+                hint="give one of them another name: agent.node_name",
+            )
 
     async def _take_events(self, agent: Agent) -> None:
         told = await agent.client.events(agent.position)
@@ -192,23 +188,27 @@ class AgentIntake:
         for event in told.events:
             if event.number <= agent.position:
                 continue
-            self._events.event(event)
+            # Nothing is told before it has happened, whatever that machine's clock says.
+            t_ms = min(event.t_ms, _now_ms())
+            self._events.event(replace(event, t_ms=t_ms))
             if event.job is not None:
-                self._resolver.glimpse(event.node, event.job, event.t_ms)
-            agent.position = event.number
+                self._resolver.glimpse(event.node, event.job, t_ms)
+            agent.position = self._kept[told.ledger] = event.number
 
-    def _review(self) -> None:
-        """After every answer, and when an agent is no longer among the targets: what is on machines that
-        nobody asks any more has ended, as far as anybody knows; what is on the others does its work."""
+    def _left(self, agents: Collection[Agent]) -> None:
+        """These are no longer among the targets."""
+        self._forget({agent.node for agent in agents})
+
+    def _forget(self, nodes: Collection[str | None]) -> None:
+        """What is on machines that nobody asks any more has ended, as far as anybody knows: on these, and
+        once every agent has told its node, on those from before a restart that none of them is."""
+        asked = {agent.node for agent in self.agents()}
         if all(roster.is_complete for roster in self._rosters):
-            nodes = {agent.node for agent in self.agents() if agent.node is not None}
-            self._resolver.keep_only(nodes, _now_ms())
-        answering = {agent.node for agent in self.agents() if agent.trouble is None}
-        ready: dict[WorkloadKey, set[PodKey]] = {key: set() for key in self._resolver.workloads()}
-        for pod, interval in self._resolver.open_memberships.items():
-            if interval.node in answering:
-                ready[interval.membership.workload].add(pod)
-        self._ready = {key: frozenset(pods) for key, pods in ready.items()}
+            nodes = self._resolver.nodes
+        gone = {node for node in nodes if node is not None and node not in asked}
+        if gone:
+            self._resolver.forget(gone, _now_ms())
+            self._changed.set()
 
     async def _measure_often(self) -> None:
         while True:
@@ -226,6 +226,10 @@ class AgentIntake:
             log.warning("workload metrics were not taken", extra={"cluster": self._cluster, "error": str(e)})
         except Exception:  # a defect in measuring must not end the asking
             log.exception("workload metrics failed", extra={"cluster": self._cluster})
+
+
+def _is_twin(one: Agent, other: Agent) -> bool:
+    return one is not other and one.node == other.node and one.ledger != other.ledger
 
 
 def _now_ms() -> int:

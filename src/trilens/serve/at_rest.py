@@ -9,9 +9,9 @@ from trilens.collect.backfill import BackfillReceiver
 from trilens.model.errors import ConfigError
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
-from trilens.serve.compose import open_store
 from trilens.serve.params import Params
 from trilens.serve.queries import body_of, range_of
+from trilens.serve.storage import open_store
 from trilens.settings.storage import StorageSettings
 from trilens.store.engine import ENGINE_DIR
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-
-import uvloop
 
 from trilens.collect.current_series import CurrentSeries
 from trilens.collect.kubernetes.intake import KubernetesIntake
 from trilens.collect.kubernetes.sink import Several
-from trilens.model.errors import StoreError
+from trilens.model.errors import IntakeError, StoreError
 from trilens.resolve.clusters import Clusters
 from trilens.resolve.gpus.cluster_view import view_of
 from trilens.resolve.pod_warnings import PodWarnings
 from trilens.resolve.programs import programs_of
 from trilens.serve.first_look import FirstLook
 from trilens.serve.kube_state import KubeStateExport
+from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
@@ -65,7 +62,12 @@ class ClusterIntake:
         self._samples = samples
         self._clusters = Clusters(settings.ownership, settings.topology, records)
         self._names = tuple(settings.kubernetes.clusters)
-        self.kube_state = KubeStateExport(self._names, settings.kubernetes.state_metrics, samples)
+        self.kube_state = KubeStateExport(
+            self._names,
+            settings.kubernetes.state_metrics,
+            samples,
+            stored=settings.kubernetes.state_metrics_stored,
+        )
         self._monitors = monitors
         watching_monitors = (monitors,) if monitors is not None else ()
         warnings = (PodWarnings(events),) if events is not None else ()
@@ -77,11 +79,7 @@ class ClusterIntake:
         self._settled: set[str] = set()
         self._measured: dict[str, list[PhaseSample]] = {}
         self._series: dict[str, CurrentSeries] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = threading.Event()
-        self._failed = False
-        self._thread = threading.Thread(target=self._run, name="trilens-clusters", daemon=True)
+        self._thread = LoopThread("trilens-clusters", self._follow)
 
     def start(self) -> None:
         """First takes up what was known when Trilens last ran."""
@@ -101,13 +99,7 @@ class ClusterIntake:
 
     def stop(self) -> None:
         """What was seen until now is told to the store before this returns."""
-        self._stopping.set()
-        loop, task = self._loop, self._task
-        if loop is not None and task is not None:
-            with suppress(RuntimeError):  # it has ended by itself
-                loop.call_soon_threadsafe(task.cancel)
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.stop()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,7 +129,7 @@ class ClusterIntake:
     def _doubts(self) -> list[str]:
         """Why what is shown may not be all, or not be new."""
         lines = [f"{name}: not read through yet" for name in self.unread()]
-        if self._failed:
+        if self._thread.has_failed:
             lines.append("no cluster is followed any more; the server's log says why")
         trouble = self._records.trouble
         return [*lines, f"what happened last is not kept yet: {trouble}"] if trouble is not None else lines
@@ -160,13 +152,12 @@ class ClusterIntake:
 
     def gpu_views(self) -> list[ClusterView]:
         """What each cluster knows of its pods and nodes, as it stands between two changes."""
-        loop = self._loop
-        if loop is None or loop.is_closed():  # nobody changes anything yet, or any more
-            return self._gpu_views()
-        return asyncio.run_coroutine_threadsafe(self._between_changes(), loop).result(_VIEW_S)
-
-    async def _between_changes(self) -> list[ClusterView]:
-        return self._gpu_views()
+        try:
+            return self._thread.between_steps(self._gpu_views, _VIEW_S)
+        except TimeoutError as e:
+            raise IntakeError(
+                f"the clusters keep their thread busy: no view of them within {_VIEW_S:g} s"
+            ) from e
 
     def _gpu_views(self) -> list[ClusterView]:
         return [view_of(self._clusters[name], is_settled=name in self._settled) for name in self._names]
@@ -174,19 +165,7 @@ class ClusterIntake:
     def metrics(self) -> Iterator[Metric]:
         return exposed([sample for samples in list(self._measured.values()) for sample in samples])
 
-    def _run(self) -> None:
-        try:
-            uvloop.run(self._follow())
-        except asyncio.CancelledError:
-            pass
-        except Exception:
-            log.exception("following the clusters has ended, which is a defect")
-            self._failed = True
-
     async def _follow(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self._stopping.is_set():  # before there was anything to cancel
-            return
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._intake.run())

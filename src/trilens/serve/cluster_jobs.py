@@ -13,7 +13,7 @@ from trilens.model.errors import ConfigError
 from trilens.settings.yaml_file import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from trilens.collect.cluster_scope import ClusterScope
@@ -60,7 +60,7 @@ def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
     from trilens.collect.kubernetes.intake import access_to
     from trilens.collect.monitors.following import Choice, ClusterMonitors, Monitors
 
-    make = partial(_checked_job, _global(settings), settings.base_dir)
+    make = job_maker(settings)
     return Monitors(
         ClusterMonitors(
             scope,
@@ -71,6 +71,11 @@ def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
         )
         for scope, cluster in wanted
     )
+
+
+def job_maker(settings: Settings) -> Callable[[dict[str, Any]], ScrapeConfig]:
+    """Makes jobs of the documents that monitors give, and raises ConfigError for those that make no sense."""
+    return partial(_checked_job, _global(settings), settings.base_dir)
 
 
 def _scopes(settings: Settings) -> Iterator[tuple[ClusterScope, ClusterSettings]]:

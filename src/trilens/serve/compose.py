@@ -3,50 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trilens.alert.manager import RuleManager
 from trilens.collect.backfill import BackfillReceiver
-from trilens.collect.config import load_scrape_configs, read_scrape_configs
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
-from trilens.model.errors import ConfigError, TrilensError
 from trilens.promql.engine import Engine
-from trilens.serve.agent_jobs import agent_configs, jobs_of_agents
+from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
-from trilens.serve.cluster_jobs import jobs_of_clusters, monitors_of
+from trilens.serve.cluster_jobs import monitors_of
 from trilens.serve.events import EventsApi
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
 from trilens.serve.intakes import Intakes
 from trilens.serve.kube_state_presence import KubeStatePresence
-from trilens.serve.lean import keep_pandas_out
 from trilens.serve.output import OutputApi
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
+from trilens.serve.reloading import Followers, Reloading
 from trilens.serve.rules import RulesApi, rule_groups, rule_metrics
 from trilens.serve.runner import QueryRunner
-from trilens.serve.scrape_jobs import ScrapeJobs
+from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.state import SystemState
 from trilens.serve.status import StatusApi
+from trilens.serve.storage import open_store
 from trilens.serve.targets import TargetsApi
 from trilens.serve.this_machine import this_machine
 from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
-from trilens.settings.differences import differing
-from trilens.store.options import StoreOptions
-from trilens.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from starlette.types import ASGIApp
 
     from trilens.alert.evaluation import GroupState
     from trilens.alert.rule import RuleGroup
@@ -56,41 +52,50 @@ if TYPE_CHECKING:
     from trilens.serve.gpu_reports import ReportSource
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.push import SelfPush
-    from trilens.serve.this_machine import ThisMachine
     from trilens.serve.upstream import Upstream
-    from trilens.settings.storage import StorageSettings
     from trilens.settings.tree import Settings
 
-log = logging.getLogger(__name__)
-
 _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so neither delays the other
-
-_RELOADABLE = ("scrape", "rules")
 
 
 class System:
     """A whole server but for the socket. Made, then `start`, then `stop`; making it opens the store."""
 
     def __init__(self, settings: Settings, token: str | None, load: Callable[[], Settings]) -> None:
-        self.settings = settings
-        self._load = load
-        configs = scrape_configs(settings)
-        groups = rule_groups(settings)
+        configs, groups = scrape_configs(settings), rule_groups(settings)  # what may be wrong comes first
         self.metrics = SelfMetrics()
         self.runner = QueryRunner(settings.query)
         self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
-        max_body = settings.server.max_body
         self.upstream = _upstream(settings)
         self._storage = open_store(settings.storage) if _keeps_anything(settings) else None
         self.store = self._storage if self.upstream is None else None
+        try:
+            self._make_parts(settings, configs, groups)
+            self.reloading = Reloading(settings, load, Followers(self._jobs, self.rules, self._monitors))
+            self.app = self._make_app(settings, token)
+        except BaseException:
+            if self._storage is not None:
+                self._storage.close()
+            raise
+
+    def _make_parts(self, settings: Settings, configs: list[ScrapeConfig], groups: list[RuleGroup]) -> None:
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._jobs = ScrapeJobs(self.scrapes, configs) if self.scrapes is not None else None
         self.rules = self._rule_manager(settings, groups)
         self._push = _self_push(settings, self.metrics)
         self._asked: AskedReports | None = None
+        self._monitors = monitors_of(settings, self._jobs) if self._jobs is not None else None
         self.clusters = self._cluster_intake(settings)
-        self._machine = self._this_machine(settings)
+        self._presence = self._kube_state_presence()
+        self._machine = this_machine(settings) if self._storage is not None else None
         self.agents = self._agent_intake(settings)
+        self.gpus = self._gpu_bindings()
+        for part in (self.clusters, self.agents, self.gpus):
+            if part is not None:
+                self.metrics.watch_workloads(part.metrics)
+
+    def _make_app(self, settings: Settings, token: str | None) -> ASGIApp:
+        max_body = settings.server.max_body
         receiver: RemoteWriteReceiver | None = None
         backfill: BackfillReceiver | None = None
         if self.store is not None:
@@ -108,35 +113,26 @@ class System:
         )
         self.metrics.watch(state.metrics)
         self.metrics.watch(lambda: rule_metrics(self._rule_states()))
-        if self.clusters is not None:
-            self.metrics.watch_workloads(self.clusters.metrics)
-        self._presence = self._kube_state_presence()
-        if self.agents is not None:
-            self.metrics.watch_workloads(self.agents.metrics)
-        self.gpus = self._gpu_bindings()
-        if self.gpus is not None:
-            self.metrics.watch_workloads(self.gpus.metrics)
         records = self._storage.workloads if self._storage is not None else None
         intakes = Intakes.of(self.clusters, self.agents)
         gpu_records = self._storage.gpus if self._storage is not None else None
         events = self._storage.events if self._storage is not None else None
-        self._status = StatusApi(lambda: self.settings, self.store, self.runner)
-        self.app = build_app(
+        return build_app(
             Parts(
                 settings=settings,
                 token=token,
                 source=self._source(),
                 runner=self.runner,
                 metrics=self.metrics,
-                probes=Probes(state.readiness, self.reload, self.metrics),
+                probes=Probes(state.readiness, self.reloading.reload, self.metrics),
                 overview=state.overview,
-                status=self._status,
+                status=StatusApi(lambda: self.reloading.in_force, self.store, self.runner),
                 targets=TargetsApi(self.scrapes),
                 rules=RulesApi(self._rule_states),
                 programs=ProgramsApi([self.clusters] if self.clusters is not None else []),
                 write=WriteApi(receiver, self._intake, max_body),
                 backfill=BackfillApi(backfill, self._intake, max_body),
-                workloads=WorkloadsApi(records, intakes, self.runner, max_body, gpu_records),
+                workloads=WorkloadsApi(records, intakes, self.runner, max_body, gpu_records, self.gpus),
                 gpus=GpusApi(gpu_records, records, self.gpus, intakes, self.runner, max_body),
                 events=EventsApi(events, records, self.agents, self.runner, max_body),
                 output=OutputApi(records, self.agents, self.runner, max_body),
@@ -177,23 +173,8 @@ class System:
         from trilens.serve.cluster_intake import ClusterIntake
 
         assert self._storage is not None
-        try:
-            monitors = monitors_of(settings, self._jobs) if self._jobs is not None else None
-            return ClusterIntake(
-                settings, self._storage.workloads, self.store, monitors, self._storage.events
-            )
-        except ConfigError:
-            self._storage.close()
-            raise
-
-    def _this_machine(self, settings: Settings) -> ThisMachine | None:
-        if self._storage is None:
-            return None
-        try:
-            return this_machine(settings)
-        except ConfigError:
-            self._storage.close()
-            raise
+        kept = self._storage
+        return ClusterIntake(settings, kept.workloads, self.store, self._monitors, kept.events)
 
     def _agent_intake(self, settings: Settings) -> AgentIntake | None:
         agents = agent_configs(settings)
@@ -204,7 +185,8 @@ class System:
         from trilens.serve.agent_intake import AgentIntake
 
         assert self._storage is not None
-        return AgentIntake(settings, agents, self._storage.workloads, self._storage.events, self.store)
+        kept = self._storage
+        return AgentIntake(settings, agents, kept.workloads, kept.events, kept.gpus, self.store)
 
     def _gpu_bindings(self) -> GpuBindings | None:
         if self._storage is None:
@@ -273,43 +255,6 @@ class System:
             if self.rules is not None:
                 steps.push_async_callback(asyncio.to_thread, self.rules.stop)
 
-    async def reload(self) -> None:
-        """Read the settings again and take over what may change while running: scraping and rules."""
-        try:
-            settings = await asyncio.to_thread(self._load)
-            _refuse_other_changes(self.settings, settings)
-            configs = await asyncio.to_thread(scrape_configs, settings)
-            groups = await asyncio.to_thread(rule_groups, settings)
-            if self._jobs is not None:
-                await asyncio.to_thread(self._jobs.configure, configs)
-            if self.rules is not None:
-                await asyncio.to_thread(self.rules.reload, groups)
-        except TrilensError:
-            self._status.reload_succeeded = False
-            raise
-        self.settings = self.settings.model_copy(
-            update={group: getattr(settings, group) for group in _RELOADABLE}
-        )
-        self._status.reload_succeeded = True
-        self._status.loaded = datetime.now(UTC)
-        log.info("settings reloaded", extra={"jobs": len(configs)})
-
-    async def reload_logged(self) -> None:
-        """For a signal, which has nobody to tell of an error."""
-        try:
-            await self.reload()
-        except TrilensError as e:
-            log.error("reload failed, the old settings stay", extra={"error": str(e)})
-
-
-def _refuse_other_changes(now: Settings, wanted: Settings) -> None:
-    """Half of a file in force would be worse than an error: who changed these expects them to count."""
-    if paths := differing(now, wanted, besides=_RELOADABLE):
-        raise ConfigError(
-            f"{', '.join(paths)}: cannot change while the server runs; nothing was taken over",
-            hint="restart it, or undo these and reload again",
-        )
-
 
 def _keeps_anything(settings: Settings) -> bool:
     """Samples, unless another server has them; records in any case."""
@@ -334,37 +279,3 @@ def _self_push(settings: Settings, metrics: SelfMetrics) -> SelfPush | None:
     from trilens.serve.push import SelfPush
 
     return SelfPush(settings.remote_write, metrics)
-
-
-def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
-    """The jobs to scrape, from trilens.yaml itself or from the prometheus.yml it names, and what the
-    settings of clusters and agents ask for."""
-    scrape = settings.scrape
-    if scrape.config_file is not None:
-        written = read_scrape_configs(scrape.config_file, "scrape.config_file")
-    else:
-        written = load_scrape_configs(scrape.inline_document(), settings.base_dir, settings.scrape_place)
-    found = [*written, *jobs_of_clusters(settings, written)]
-    return [*found, *jobs_of_agents(settings, found)]
-
-
-def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
-    keep_pandas_out()
-    return Store.open(
-        StoreOptions(
-            data_dir=storage.data_dir,
-            url=storage.url,
-            username=storage.username,
-            password=storage.read_password(),
-            retention=storage.retention,
-            retention_5m=storage.retention_5m,
-            retention_1h=storage.retention_1h,
-            retention_records=storage.retention_records,
-            out_of_order=storage.out_of_order_time_window,
-            series_in_memory=storage.series_in_memory,
-            recent_bytes=int(storage.recent_memory),
-            strips_bytes=int(storage.recent_memory) // 10,
-            memory_bytes=int(storage.memory_limit),
-        ),
-        upkeep=upkeep,
-    )

@@ -148,10 +148,17 @@ class GpuBindings:
             settled = self._clusters.settled() if self._clusters is not None else frozenset()
             now = time.monotonic()
             is_eager = not self.now.gpus and now < begun + _FIRST_S
-            if now >= due or settled != before or is_eager:
+            if now >= due or settled != before or (is_eager and self._anyone_reports()):
                 due, before = now + _EVERY_S, settled
                 self.try_to_look()
             self._stopping.wait(_LOOK_S)
+
+    def _anyone_reports(self) -> bool:
+        """Cheap to ask, where looking at every pod and node is not."""
+        try:
+            return bool(self._reports.read(_now_ms()).reports)
+        except TrilensError:
+            return False  # the look that is due tells it
 
     def try_to_look(self) -> None:
         try:
@@ -173,15 +180,12 @@ class GpuBindings:
         views = self._clusters.gpu_views() if self._clusters is not None else []
         claims: list[Claim] = []
         for other in self._others:
-            told_by, members = list(other.claims()), other.members()
-            claims += told_by
-            # Members from before a restart, and no claim yet: nobody has been asked so far.
-            views.append(ClusterView(other.cluster, members, is_settled=bool(told_by) or not members))
+            claims += other.claims()
+            views.append(ClusterView(other.cluster, other.members()))
         given = _Input(frozenset(map(id, told.reports)), views, claims)
         is_new = given != self._last
         if is_new:
             self._work_out(told.reports, given)
-            self._last, self._kept = given, told.reports
         self._gpus.update(self._inventory, at_ms)
         nodes = self.now.nodes
         if is_new:  # or all of this would come out as it did before
@@ -192,6 +196,7 @@ class GpuBindings:
             info = gpu_info(members, [interval.binding for interval in self._bindings.open])
             self._measured = [*(PhaseSample(GPU_INFO, labels, 1.0) for labels in info), *_node_samples(nodes)]
             self._as_series = as_series(self._measured)
+            self._last, self._kept = given, told.reports  # not before: what failed is done again
         self.now = GpusNow(told, self._inventory, self._reconciled.doubts, nodes)
         self._write(views, at_ms)
 

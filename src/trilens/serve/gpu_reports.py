@@ -111,7 +111,7 @@ class StoredReports:
         self._symbols: Symbols | None = None
         self._names: tuple[str, ...] = ()
         self._rows: dict[bytes, tuple[str, Report | None]] = {}
-        self._spelled = b""
+        self._spelled: bytes | None = None
         self._series = _Series(())
 
     def read(self, at_ms: int) -> Told:
@@ -125,7 +125,7 @@ class StoredReports:
 
     def _spell(self, frame: LabelFrame) -> None:
         if frame.symbols is not self._symbols or frame.names != self._names:
-            self._symbols, self._names, self._rows, self._spelled = frame.symbols, frame.names, {}, b""
+            self._symbols, self._names, self._rows, self._spelled = frame.symbols, frame.names, {}, None
         spelled = frame.codes.tobytes()
         if spelled == self._spelled:
             return

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trilens.model.workload import Doubt, PodKey
     from trilens.resolve.gpus.missing import NodeGpus
     from trilens.serve.gpu_bindings import GpusNow
+    from trilens.serve.gpu_reports import Told
 
 _Holders = dict["GpuKey", list[HolderAnswer]]
 
@@ -34,13 +35,13 @@ def gpus_at(
         member = members.get(held.binding.pod)
         holders[held.binding.gpu].append(_holder(held, member))
         nodes[held.binding.gpu] = member.node if member is not None else ""
-    lost = {} if now is None else {gone.gpu.key.uuid: gone for node in now.nodes for gone in node.named}
+    lost = {} if now is None else {gone.gpu.key: gone for node in now.nodes for gone in node.named}
     answers: dict[GpuKey, GpuAnswer] = {}
     for interval in found:
         gpu = interval.gpu
         if now is None or gpu.key in now.gpus:
             answers[gpu.key] = _gpu(gpu, "reporting", None, holders, now)
-        elif gpu.key.uuid not in lost:
+        elif gpu.key not in lost:
             answers[gpu.key] = _gpu(gpu, "silent", None, holders, now)
     if now is not None:
         for gone in lost.values():
@@ -55,17 +56,26 @@ def member_gpus(
     bindings: Iterable[BindingInterval],
     gpus: Iterable[GpuInterval],
     attempts: Mapping[PodKey, int],
+    told: Told | None,
 ) -> list[MemberGpuAnswer]:
-    """By attempt, then rank. `gpus` are those of the bindings, the latest of each last."""
+    """By attempt, then rank. `gpus` are those of the bindings, the latest of each last; `told` is None for
+    any moment but the present."""
     known = {interval.gpu.key: interval.gpu for interval in gpus}
     answers = [
-        _member_gpu(interval, known.get(interval.binding.gpu), attempts.get(interval.binding.pod, 0))
+        _member_gpu(
+            interval,
+            known.get(interval.binding.gpu),
+            attempts.get(interval.binding.pod, 0),
+            told if interval.to_ms is None else None,
+        )
         for interval in bindings
     ]
     return sorted(answers, key=_order)
 
 
-def _member_gpu(interval: BindingInterval, gpu: Gpu | None, attempt: int) -> MemberGpuAnswer:
+def _member_gpu(
+    interval: BindingInterval, gpu: Gpu | None, attempt: int, told: Told | None
+) -> MemberGpuAnswer:
     binding = interval.binding
     return MemberGpuAnswer(
         binding.pod.name,
@@ -79,6 +89,7 @@ def _member_gpu(interval: BindingInterval, gpu: Gpu | None, attempt: int) -> Mem
         binding.gpu.uuid,
         binding.gpu.instance or None,
         None if binding.share is None else str(binding.share),
+        *_readings(binding.gpu, told),
         [source.value for source in binding.sources],
         interval.from_ms,
         interval.to_ms,
@@ -93,7 +104,6 @@ def _order(one: MemberGpuAnswer) -> tuple[object, ...]:
 
 def _gpu(gpu: Gpu, state: str, seen_ms: int | None, holders: _Holders, now: GpusNow | None) -> GpuAnswer:
     key = gpu.key
-    told = now.told if now is not None else None
     return GpuAnswer(
         gpu.cluster,
         gpu.node,
@@ -105,11 +115,20 @@ def _gpu(gpu: Gpu, state: str, seen_ms: int | None, holders: _Holders, now: Gpus
         state,
         1,
         seen_ms,
-        told.utilization.get(key.uuid) if told is not None else None,
-        told.memory_used_bytes.get(key) if told is not None else None,
-        told.power_watts.get(key.uuid) if told is not None else None,
+        *_readings(key, now.told if now is not None else None),
         holders.get(key, []),
         doubts_of(now.doubts.get(key, ())) if now is not None else [],
+    )
+
+
+def _readings(gpu: GpuKey, told: Told | None) -> tuple[float | None, float | None, float | None]:
+    """Use, memory and power."""
+    if told is None:
+        return None, None, None
+    return (
+        told.utilization.get(gpu.uuid),
+        told.memory_used_bytes.get(gpu),
+        told.power_watts.get(gpu.uuid),
     )
 
 

@@ -52,12 +52,12 @@ class GpusApi:
 
     async def every(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
-        at_ms = params.time_ms("at", time.time_ns() // 1_000_000)
+        at_ms = params.moment_ms("at", time.time_ns() // 1_000_000)
         now = self._bindings.now if self._bindings is not None and not params.first("at") else None
         is_wanted = _Wanted(params)
-        warnings = (
-            [f"GPUs may be shown as they were: {now.trouble}"] if now is not None and now.trouble else []
-        )
+        warnings = self._intakes.warnings() if self._intakes is not None else []
+        if now is not None and now.trouble:
+            warnings.append(f"GPUs may be shown as they were: {now.trouble}")
         if self._gpus is None:
             warnings.append(_NOTHING_KEPT)
         guard, gzip = self._runner.guard(), accepts_gzip(request)

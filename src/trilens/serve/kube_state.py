@@ -14,7 +14,7 @@ from trilens.collect.keyed_series import KeyedSeries
 from trilens.model.errors import StoreError
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.series import STALE_NAN
-from trilens.resolve.kube_state.families import FAMILIES
+from trilens.resolve.kube_state.families import FAMILIES, SELDOM_READ
 from trilens.resolve.kube_state.kinds import TELLERS, state_samples
 from trilens.serve.kube_state_page import page
 from trilens.serve.still_shown import series_still_shown
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Mode = Literal["auto", "on", "off"]
+Stored = Literal["used", "all"]
 
 _WRITE_S: Final = 30.0
 _LOOK_S: Final = 1.0  # how soon a change of mind shows
@@ -44,6 +45,7 @@ class _Cluster:
     is_read_through: bool = False
     series: KeyedSeries[str] | None = None
     is_told: bool = False
+    is_cleared: bool = False  # what was told before a restart, and is not told now, has its end
     due_s: float = 0.0
 
 
@@ -57,12 +59,17 @@ class KubeStateExport:
         samples: Store | None,
         clock: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        stored: Stored = "all",
     ) -> None:
-        """`samples` is None where another server holds them: there is only the page then."""
+        """`samples` is None where another server holds them: there is only the page then.
+
+        `stored` says whether that gets everything, or not what is seldom read; the page has it all.
+        """
         self._mode = mode
         self._samples = samples
         self._clock = clock
         self._now_ms = now_ms
+        self._left_out = SELDOM_READ if stored == "used" else frozenset()
         self._clusters = {name: _Cluster() for name in clusters}
 
     # What goes in
@@ -111,7 +118,7 @@ class KubeStateExport:
     def _state(self, cluster: _Cluster) -> str:
         if self._mode == "off":
             return "off"
-        if self._mode == "auto" and not cluster.is_looked_at:
+        if not self._is_decided(cluster):
             return "silent: not known yet whether a kube-state-metrics is scraped"
         if self._mode == "auto" and cluster.foreign_job is not None:
             return f"silent: job {cluster.foreign_job!r} scrapes a kube-state-metrics"
@@ -137,7 +144,9 @@ class KubeStateExport:
             cluster = self._clusters[name]
             cluster.is_read_through = True
             now_s = self._clock()
-            if self._samples is None or (cluster.due_s > now_s and cluster.is_told == self._tells(cluster)):
+            if self._samples is None or not self._is_decided(cluster):
+                continue  # what was told before a restart is neither told again yet nor ended
+            if cluster.due_s > now_s and cluster.is_told == self._tells(cluster):
                 continue
             cluster.due_s = now_s + _WRITE_S
             await self._write_guarded(name, cluster, self._samples)
@@ -151,20 +160,23 @@ class KubeStateExport:
             log.exception("kube_* series failed", extra={"cluster": name})
 
     async def _write(self, name: str, cluster: _Cluster, samples: Store) -> None:
-        is_first = cluster.series is None
         series = cluster.series = cluster.series or KeyedSeries(samples)
         if self._tells(cluster):
             if not cluster.is_told or not series.are_held():
                 cluster.changed = dict.fromkeys(cluster.objects)
             cluster.is_told = True
-            await _take_over(cluster, series)
+            await _take_over(cluster, series, self._left_out)
         else:
             cluster.is_told = False
             series.drop_all()
         at_ms = self._now_ms()
         await asyncio.to_thread(series.write, at_ms)
-        if is_first:
+        if not cluster.is_cleared:
             await asyncio.to_thread(_end_what_is_still_shown, samples, name, at_ms)
+            cluster.is_cleared = True
+
+    def _is_decided(self, cluster: _Cluster) -> bool:
+        return self._mode != "auto" or cluster.is_looked_at
 
     def _tells(self, cluster: _Cluster) -> bool:
         if self._mode == "auto":
@@ -174,7 +186,7 @@ class KubeStateExport:
         return is_wanted and cluster.is_read_through
 
 
-async def _take_over(cluster: _Cluster, series: KeyedSeries[str]) -> None:
+async def _take_over(cluster: _Cluster, series: KeyedSeries[str], left_out: Collection[str]) -> None:
     """What changed since the last time, some objects at a time."""
     changed, cluster.changed = list(cluster.changed), {}
     for i, uid in enumerate(changed, 1):
@@ -182,14 +194,14 @@ async def _take_over(cluster: _Cluster, series: KeyedSeries[str]) -> None:
         if obj is None:
             series.drop(uid)
         else:
-            _put(obj, series)
+            _put(obj, series, left_out)
         if i % _AT_A_TIME == 0:
             await asyncio.sleep(0)
 
 
-def _put(obj: KubeObject, series: KeyedSeries[str]) -> None:
+def _put(obj: KubeObject, series: KeyedSeries[str], left_out: Collection[str]) -> None:
     try:
-        series.put(obj.uid, _as_series(obj))
+        series.put(obj.uid, _as_series(obj, left_out))
     except Exception:  # an object that nobody can make sense of must not silence the others
         log.exception("an object is not told", extra={"kind": str(obj.group_kind), "object": obj.name})
 
@@ -202,7 +214,9 @@ def _end_what_is_still_shown(samples: Store, cluster: str, at_ms: int) -> None:
         samples.append(handles, np.full(len(handles), at_ms, np.int64), np.full(len(handles), STALE_NAN))
 
 
-def _as_series(obj: KubeObject) -> dict[Labels, float]:
+def _as_series(obj: KubeObject, left_out: Collection[str]) -> dict[Labels, float]:
     return {
-        make_labels({**labels, METRIC_NAME: metric}): value for metric, value, labels in state_samples(obj)
+        make_labels({**labels, METRIC_NAME: metric}): value
+        for metric, value, labels in state_samples(obj)
+        if metric not in left_out
     }

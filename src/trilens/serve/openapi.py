@@ -46,7 +46,9 @@ def document() -> dict[str, Any]:
     filters = [
         _parameter("cluster", "query", "Only of this cluster."),
         _parameter("namespace", "query", "Only of this namespace."),
-        {**_parameter("phase", "query", "Only those in this phase."), "schema": phases},
+        _parameter("name", "query", "Only of this name."),
+        {**_parameter("phase", "query", "Only those in this phase, or gone in it."), "schema": phases},
+        _parameter("from", "query", "Also those that were there since this moment and are gone."),
     ]
     several = {"type": "array", "items": summary}
     return {

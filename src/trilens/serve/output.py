@@ -66,9 +66,11 @@ class OutputApi:
             raise NotFound(f"{namespace}/{pod} has no node yet")
         told = await self._agents.output(found.node, namespace, pod)
         try:
-            pods = msgspec.convert(told["pods"], list[_Told])
+            pods = [one for answer in told for one in msgspec.convert(answer["pods"], list[_Told])]
         except (KeyError, msgspec.ValidationError) as e:
             raise ScrapeError(f"the agent of {found.node} answered in a form that is not known: {e}") from e
+        if len(told) > 1:
+            pods = [one for one in pods if one.uid == member.uid]
         answer = [
             PodOutputAnswer(member.cluster, namespace, pod, one.uid, found.node, one.containers)
             for one in pods

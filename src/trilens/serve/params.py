@@ -17,6 +17,8 @@ MIN_TIME_MS: Final = 0
 MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 MAX_POINTS: Final = 11_000  # a day at 8 s, or a week at a minute: what Prometheus allows in one answer
 
+_SKEW_MS: Final = 60_000  # by so much a client's clock may be ahead
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _FOREVER = {  # how Prometheus's own clients write "since ever" and "for ever"
@@ -49,6 +51,13 @@ class Params:
             # Prometheus says it longer where the parameter may be left out.
             detail = f"Invalid time value for '{name}': {e}" if default is not None else e
             raise RequestError(f'invalid parameter "{name}": {detail}') from e
+
+    def moment_ms(self, name: str, now_ms: int) -> int:
+        """Of the present or the past: what is known of now would else be told as if it were to last."""
+        asked_ms = self.time_ms(name, now_ms)
+        if asked_ms > now_ms + _SKEW_MS:
+            raise RequestError(f'invalid parameter "{name}": it is in the future, of which nothing is known')
+        return min(asked_ms, now_ms)
 
     def duration_ms(self, name: str) -> int | None:
         """None when it was not given."""

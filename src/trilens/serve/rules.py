@@ -43,17 +43,19 @@ def rule_groups(settings: Settings) -> list[RuleGroup]:
             groups += parse_rules(entry.read_text(encoding="utf-8"), BUILTIN / entry.name, interval)
     seen: set[Path] = set()
     for pattern in settings.rules.files:
-        for file in _matching(settings.base_dir / pattern):
+        for file in _matching(settings.base_dir, pattern):
             if file not in seen:
                 seen.add(file)
                 groups += read_rule_file(file, interval)
     return groups
 
 
-def _matching(pattern: Path) -> list[Path]:
-    if not glob.has_magic(str(pattern)):
-        return [pattern]  # and if it is not there, that is an error
-    return sorted(map(Path, glob.glob(str(pattern))))  # noqa: PTH207  # Path.glob takes no absolute pattern
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    """A pattern is relative to the folder, whose own name is none."""
+    if not glob.has_magic(pattern):
+        return [folder / pattern]  # and if it is not there, that is an error
+    found = glob.glob(pattern, root_dir=folder)  # noqa: PTH207  # Path.glob takes no absolute pattern
+    return sorted(folder / name for name in found)
 
 
 class RulesApi:

@@ -6,13 +6,30 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from trilens.collect.config import load_scrape_configs, read_scrape_configs
+from trilens.serve.agent_jobs import jobs_of_agents
+from trilens.serve.cluster_jobs import jobs_of_clusters
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trilens.collect.config import ScrapeConfig
     from trilens.collect.manager import ScrapeManager
+    from trilens.settings.tree import Settings
 
 log = logging.getLogger(__name__)
+
+
+def scrape_configs(settings: Settings) -> list[ScrapeConfig]:
+    """The jobs of the configuration, from trilens.yaml itself or from the prometheus.yml it names, and what
+    the settings of clusters and agents ask for."""
+    scrape = settings.scrape
+    if scrape.config_file is not None:
+        written = read_scrape_configs(scrape.config_file, "scrape.config_file")
+    else:
+        written = load_scrape_configs(scrape.inline_document(), settings.base_dir, settings.scrape_place)
+    found = [*written, *jobs_of_clusters(settings, written)]
+    return [*found, *jobs_of_agents(settings, found)]
 
 
 class ScrapeJobs:

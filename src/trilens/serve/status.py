@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.serve.ports import Catalog
+    from trilens.serve.reloading import InForce
     from trilens.serve.runner import QueryRunner
-    from trilens.settings.tree import Settings
 
 # Clients such as Grafana turn features on by the Prometheus version they see: this is the one whose language
 # and API are spoken here. What follows the plus is who really answers.
@@ -37,15 +37,11 @@ _SPEAKS: Final = "3.0.0"
 
 
 class StatusApi:
-    def __init__(
-        self, settings: Callable[[], Settings], catalog: Catalog | None, runner: QueryRunner
-    ) -> None:
-        self._settings = settings
+    def __init__(self, in_force: Callable[[], InForce], catalog: Catalog | None, runner: QueryRunner) -> None:
+        self._in_force = in_force
         self._catalog = catalog
         self._runner = runner
         self._started = datetime.now(UTC)
-        self.loaded = self._started
-        self.reload_succeeded = True
 
     async def buildinfo(self, request: Request) -> Response:
         return reply(
@@ -62,29 +58,30 @@ class StatusApi:
         )
 
     async def runtimeinfo(self, request: Request) -> Response:
+        in_force = self._in_force()
         return reply(
             request,
             {
                 "startTime": self._started.isoformat().replace("+00:00", "Z"),
                 "CWD": str(Path.cwd()),
-                "reloadConfigSuccess": self.reload_succeeded,
-                "lastConfigTime": self.loaded.isoformat(timespec="seconds").replace("+00:00", "Z"),
+                "reloadConfigSuccess": in_force.is_latest,
+                "lastConfigTime": in_force.since.isoformat(timespec="seconds").replace("+00:00", "Z"),
                 "corruptionCount": 0,
                 "goroutineCount": 0,
                 "GOMAXPROCS": os.cpu_count() or 1,
                 "GOGC": "",
                 "GODEBUG": "",
-                "storageRetention": format_duration(self._settings().storage.retention),
+                "storageRetention": format_duration(in_force.settings.storage.retention),
             },
         )
 
     async def config(self, request: Request) -> Response:
         """The settings in force; secrets are masked."""
-        tree = masked(self._settings().model_dump(mode="json", by_alias=True, exclude_defaults=True))
+        tree = masked(self._in_force().settings.model_dump(mode="json", by_alias=True, exclude_defaults=True))
         return reply(request, {"yaml": yaml.safe_dump(tree, sort_keys=False) if tree else ""})
 
     async def flags(self, request: Request) -> Response:
-        tree = masked(self._settings().model_dump(mode="json", by_alias=True))
+        tree = masked(self._in_force().settings.model_dump(mode="json", by_alias=True))
         flat = {
             f"{group}.{key}": _plain(value)
             for group, section in tree.items()

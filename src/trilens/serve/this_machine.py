@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from trilens.collect.config import load_scrape_config
+from trilens.collect.node.asking import Asker, Overdue
 from trilens.model.errors import ConfigError, NodeError
 from trilens.settings.yaml_file import Place
 
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _JOB: Final = "trilens-agent/this-machine"  # of a pool of its own, for it has a token of its own
 _SIGNS_OF_A_DRIVER: Final = (Path("/proc/driver/nvidia"), Path("/dev/nvidiactl"), Path("/dev/dxg"))
+_ANSWER_S: Final = 10.0  # loading a driver takes seconds; a broken one would hang the start
 _MISSING: Final = "pip install 'trilens[agent]' brings what is missing"
 
 
@@ -97,7 +99,10 @@ def _has_gpus(open_nvml: Callable[[], Nvml]) -> bool:
     if not any(sign.exists() for sign in _SIGNS_OF_A_DRIVER):
         return False
     try:
-        return bool(open_nvml().gpus())
+        return bool(Asker("trilens-gpu-search").ask(lambda: open_nvml().gpus(), _ANSWER_S))
+    except Overdue:
+        log.warning("the NVIDIA driver of this machine does not answer; it is read as soon as it does")
+        return True
     except ImportError as e:
         log.warning(
             "this machine has an NVIDIA driver, but cannot be read", extra={"error": f"{e}: {_MISSING}"}

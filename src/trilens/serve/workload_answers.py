@@ -24,6 +24,14 @@ class PhaseAnswer(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class GoneAnswer(msgspec.Struct, frozen=True):
+    """Since when nothing of a workload is there, and the phase that it was last in."""
+
+    at_ms: int
+    phase: str | None
+    reason: str
+
+
 class MemberCount(msgspec.Struct, frozen=True):
     """Pods that are there. `ready` is known for the present only, else null."""
 
@@ -33,7 +41,8 @@ class MemberCount(msgspec.Struct, frozen=True):
 
 
 class WorkloadAnswer(msgspec.Struct, frozen=True):
-    """A workload at a moment. Null is unknown. `doubts` are also those about its members."""
+    """A workload at a moment. Null is unknown. `gone` is null while something of it is there. `doubts` are
+    also those about its members."""
 
     cluster: str
     namespace: str
@@ -48,6 +57,7 @@ class WorkloadAnswer(msgspec.Struct, frozen=True):
     queue: str | None
     attempt: int
     phase: PhaseAnswer | None
+    gone: GoneAnswer | None
     members: MemberCount
     doubts: list[DoubtAnswer]
 
@@ -69,7 +79,8 @@ class MemberAnswer(msgspec.Struct, frozen=True):
 
 
 class MemberGpuAnswer(msgspec.Struct, frozen=True):
-    """A GPU that a member has, or had until `to_ms`; `share` is a fraction of the whole device."""
+    """A GPU that a member has, or had until `to_ms`; `share` is a fraction of the whole device. Readings are
+    known for the present only, and use and power are the whole device's."""
 
     pod: str
     container: str
@@ -82,6 +93,9 @@ class MemberGpuAnswer(msgspec.Struct, frozen=True):
     uuid: str
     instance: str | None
     share: str | None
+    utilization: float | None
+    memory_used_bytes: float | None
+    power_watts: float | None
     sources: list[str]
     from_ms: int
     to_ms: int | None

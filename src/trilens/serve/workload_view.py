@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trilens.serve.workload_answers import (
     AttemptAnswer,
     DoubtAnswer,
+    GoneAnswer,
     MemberAnswer,
     MemberCount,
     PhaseAnswer,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def summary(history: WorkloadHistory, at_ms: int, ready: frozenset[PodKey] | None) -> WorkloadAnswer:
     """`ready` is None where nobody knows: at any moment but now."""
     record = history.record
-    phase = phase_at_end(history)
+    phase = _phase_at_end(history)
     members = [member for member in history.members if member.to_ms is None]
     doubts = [*record.doubts, *(doubt for member in members for doubt in member.membership.doubts)]
     return WorkloadAnswer(
@@ -40,6 +41,7 @@ def summary(history: WorkloadHistory, at_ms: int, ready: frozenset[PodKey] | Non
         record.queue,
         _attempt(history),
         _phase(phase, at_ms) if phase is not None else None,
+        gone(history),
         MemberCount(
             total=len(members),
             on_nodes=sum(bool(member.node) for member in members),
@@ -82,10 +84,20 @@ def _step(step: Step, at_ms: int) -> StepAnswer:
     return StepAnswer(*step, seconds=max(0, end_ms - step.started_ms) / 1000)
 
 
-def phase_at_end(history: WorkloadHistory) -> PhaseInterval | None:
+def _phase_at_end(history: WorkloadHistory) -> PhaseInterval | None:
     """The phase that lasts; None where none does."""
     last = history.phases[-1] if history.phases else None
     return last if last is not None and last.to_ms is None else None
+
+
+def gone(history: WorkloadHistory) -> GoneAnswer | None:
+    """None while something of it is there."""
+    ends = [member.to_ms for member in history.members] + [phase.to_ms for phase in history.phases]
+    if None in ends:
+        return None
+    last = history.phases[-1] if history.phases else None
+    at_ms = max(end for end in ends if end is not None)
+    return GoneAnswer(at_ms, last.phase.value if last else None, last.reason if last else "")
 
 
 def _attempt(history: WorkloadHistory) -> int:

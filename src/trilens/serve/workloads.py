@@ -12,7 +12,7 @@ from trilens.model.life import Phase
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.gpu_view import member_gpus
 from trilens.serve.params import read_params
-from trilens.serve.workload_view import detail, phase_at_end, summary
+from trilens.serve.workload_view import detail, summary
 from trilens.store.workloads import Span
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
     from trilens.serve.runner import QueryRunner
@@ -44,7 +45,8 @@ class _Read(NamedTuple):
 
 
 class WorkloadsApi:
-    """`records` and `gpus` are None where nothing is kept, `intakes` where nothing is watched."""
+    """`records` and `gpus` are None where nothing is kept, `intakes` where nothing is watched, `bindings`
+    where nobody looks at the present."""
 
     def __init__(
         self,
@@ -53,9 +55,11 @@ class WorkloadsApi:
         runner: QueryRunner,
         max_body: int,
         gpus: GpuRecords | None = None,
+        bindings: GpuBindings | None = None,
     ) -> None:
         self._records = records
         self._gpus = gpus
+        self._bindings = bindings
         self._intakes = intakes
         self._runner = runner
         self._max_body = max_body
@@ -63,20 +67,19 @@ class WorkloadsApi:
     async def every(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
         moment = _moment(params)
-        cluster, namespace = params.first("cluster") or None, params.first("namespace") or None
+        named = {part: params.first(part) or None for part in ("cluster", "namespace", "name")}
+        since_ms = params.time_ms("from", moment.at_ms)
+        if since_ms > moment.at_ms:
+            raise RequestError('invalid parameter "from": it is after the moment asked about')
         phase = _phase(params)
 
         def read(guard: QueryGuard) -> _Read:
             if self._records is None:
                 return _Read([], set())
-            found = self._records.during(
-                Span(moment.at_ms, moment.at_ms), cluster=cluster, namespace=namespace, guard=guard
-            )
-            answer = [
-                summary(history, moment.at_ms, self._ready(history.record.key, moment))
-                for history in found
-                if phase is None or _is_at(history, phase)
-            ]
+            found = self._records.during(Span(since_ms, moment.at_ms), **named, guard=guard)
+            ready = self._ready_pods(moment)
+            every = (summary(history, moment.at_ms, ready.get(history.record.key)) for history in found)
+            answer = [one for one in every if phase is None or _is_at(one, phase)]
             return _Read(answer, {one.cluster for one in answer})
 
         return await self._answer(request, read)
@@ -89,18 +92,21 @@ class WorkloadsApi:
         def read(guard: QueryGuard) -> _Read:
             history = _the_one(self._named(wanted, moment.at_ms, guard))
             key = history.record.key
-            gpus = self._held(history, moment.at_ms, guard)
-            return _Read(detail(history, moment.at_ms, self._ready(key, moment), gpus), {key.cluster})
+            gpus = self._held(history, moment, guard)
+            return _Read(
+                detail(history, moment.at_ms, self._ready_pods(moment).get(key), gpus), {key.cluster}
+            )
 
         return await self._answer(request, read)
 
-    def _held(self, history: WorkloadHistory, until_ms: int, guard: QueryGuard) -> list[MemberGpuAnswer]:
+    def _held(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> list[MemberGpuAnswer]:
         if self._gpus is None:
             return []
         attempts = {one.membership.pod: one.membership.attempt for one in history.members}
-        bindings = self._gpus.bindings_of(attempts.keys(), until_ms, guard)
+        bindings = self._gpus.bindings_of(attempts.keys(), moment.at_ms, guard)
         uuids = {interval.binding.gpu.uuid for interval in bindings}
-        return member_gpus(bindings, self._gpus.gpus_named(uuids, until_ms, guard), attempts)
+        told = self._bindings.now.told if self._bindings is not None and moment.is_now else None
+        return member_gpus(bindings, self._gpus.gpus_named(uuids, moment.at_ms, guard), attempts, told)
 
     def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
         kind, _, group = wanted["kind"].partition(".")
@@ -138,15 +144,13 @@ class WorkloadsApi:
         gone = sorted(clusters.difference(watched))
         return [f"{cluster}: no longer watched, and shown as it was last seen" for cluster in gone]
 
-    def _ready(self, workload: WorkloadKey, moment: _Moment) -> frozenset[PodKey] | None:
-        if self._intakes is None or not moment.is_now:
-            return None
-        return self._intakes.ready_pods().get(workload)
+    def _ready_pods(self, moment: _Moment) -> Mapping[WorkloadKey, frozenset[PodKey]]:
+        return self._intakes.ready_pods() if self._intakes is not None and moment.is_now else {}
 
 
 def _moment(params: Params) -> _Moment:
     now_ms = time.time_ns() // 1_000_000
-    return _Moment(params.time_ms("at", now_ms), not params.first("at"))
+    return _Moment(params.moment_ms("at", now_ms), not params.first("at"))
 
 
 def _phase(params: Params) -> Phase | None:
@@ -158,9 +162,10 @@ def _phase(params: Params) -> Phase | None:
         raise RequestError(f'invalid parameter "phase": {written!r} is none of {known}') from e
 
 
-def _is_at(history: WorkloadHistory, phase: Phase) -> bool:
-    now = phase_at_end(history)
-    return now is not None and now.phase is phase
+def _is_at(one: WorkloadAnswer, phase: Phase) -> bool:
+    """Or was at last, if it is gone."""
+    last = one.gone or one.phase
+    return last is not None and last.phase == phase
 
 
 def _the_one(found: list[WorkloadHistory]) -> WorkloadHistory:

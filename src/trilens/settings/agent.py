@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import ByteSize, Field, field_validator
 
 from trilens.settings.duration import Duration
-from trilens.settings.group import Texts
+from trilens.settings.group import AsWord, Texts
 from trilens.settings.service import ServiceSettings
 
 
@@ -24,7 +24,7 @@ class AgentSettings(ServiceSettings):
     node_name: str | None = Field(
         default=None, description="What this node is called; the host's own name when it is not set."
     )
-    kernel_log: str = Field(
+    kernel_log: Annotated[str, AsWord] = Field(
         default="auto",
         description="Where Xids are read: `kmsg` (/dev/kmsg), `journal` (journalctl), the path of a file "
         "with the kernel's log, or `off`. `auto` takes kmsg, and the journal where that is not allowed.",
@@ -33,7 +33,7 @@ class AgentSettings(ServiceSettings):
         default=Path("trilens-agent-state.json"),
         description="What was counted in the kernel log, so that a restart does not count it again.",
     )
-    gpu_metrics: Literal["auto", "on", "off"] = Field(
+    gpu_metrics: Annotated[Literal["auto", "on", "off"], AsWord] = Field(
         default="auto",
         description="GPU readings through NVML, under DCGM's names. `auto` leaves them out while a "
         "dcgm-exporter runs on the node.",

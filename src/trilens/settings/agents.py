@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from trilens.settings.duration import Duration
-from trilens.settings.group import Group
+from trilens.settings.group import AsWord, Group
 
 
 class AgentsSettings(Group):
@@ -23,7 +23,7 @@ class AgentsSettings(Group):
     interval: Duration = Field(
         default=timedelta(seconds=15), description="How often agents are asked for faults and processes."
     )
-    this_machine: Literal["auto", "on", "off"] = Field(
+    this_machine: Annotated[Literal["auto", "on", "off"], AsWord] = Field(
         default="auto",
         description="Whether `trilens up` reads this machine itself, by the settings of `agent`. `auto` does "
         "where it has GPUs and the settings name neither a cluster nor an agent.",

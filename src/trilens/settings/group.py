@@ -30,6 +30,14 @@ def _split(value: Any) -> Any:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
+def _as_word(value: Any) -> Any:
+    """YAML reads an unquoted `on` or `off` as a truth value."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
+
+
+AsWord = BeforeValidator(_as_word)
+
+
 def _check_sendable(secret: SecretStr) -> SecretStr:
     if not is_sendable(secret.get_secret_value()):
         raise ValueError(UNSENDABLE)

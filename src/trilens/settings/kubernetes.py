@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from trilens.model.errors import ConfigError
-from trilens.settings.group import Group, Texts
+from trilens.settings.group import AsWord, Group, Texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
-
-
-def _as_word(value: Any) -> Any:
-    """YAML reads an unquoted `on` or `off` as a truth value."""
-    return ("on" if value else "off") if isinstance(value, bool) else value
 
 
 class ClusterSettings(Group):
@@ -39,7 +34,7 @@ class ClusterSettings(Group):
     annotations: bool = Field(
         default=False, description="Scrape pods and services annotated with `prometheus.io/scrape`."
     )
-    monitors: Annotated[Literal["off", "all", "selected"], BeforeValidator(_as_word)] = Field(
+    monitors: Annotated[Literal["off", "all", "selected"], AsWord] = Field(
         default="off",
         description="Scrape what ServiceMonitors and PodMonitors ask for: `all`, or those that a Prometheus "
         "object `selected`.",
@@ -75,10 +70,16 @@ class KubernetesSettings(Group):
         description="Clusters to watch, by the name they have in Trilens: [kubernetes.md](kubernetes.md).",
     )
 
-    state_metrics: Annotated[Literal["auto", "on", "off"], BeforeValidator(_as_word)] = Field(
+    state_metrics: Annotated[Literal["auto", "on", "off"], AsWord] = Field(
         default="auto",
         description="Export the series of kube-state-metrics: `on`, `off`, or `auto`, where none is scraped. "
         "See [platform-metrics.md](platform-metrics.md).",
+    )
+
+    state_metrics_stored: Literal["used", "all"] = Field(
+        default="used",
+        description="Which of them go into the store: `all`, or not those that nothing of Trilens reads; "
+        "`/metrics/kubernetes` has all.",
     )
 
     @field_validator("clusters")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from inspect import isclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from trilens.model.errors import ConfigError, UnknownSetting
 from trilens.settings.explain import explain
@@ -109,8 +110,19 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def _nearest_within(described: Any, path: str) -> str | None:
+    """Of a setting that has named parts, such as clusters: the key most like the last one of the path."""
+    part = next((one for one in get_args(described) if isclass(one) and issubclass(one, BaseModel)), None)
+    above, _, key = path.rpartition(".")
+    match = difflib.get_close_matches(key, part.model_fields if part is not None else (), n=1)
+    return f"{above}.{match[0]}" if match else None
+
+
 def _nearest(path: str) -> str | None:
     """The known path most like this one: by its own name within its group first, then by the whole."""
+    for leaf in leaves():
+        if path.startswith(f"{leaf.path}."):
+            return _nearest_within(leaf.field.annotation, path)
     known = [leaf.path for leaf in leaves()] + list(Settings.model_fields)
     by_key = {leaf.key: leaf.path for leaf in reversed(list(leaves()))}  # the first group that has it
     group, dot, key = path.partition(".")

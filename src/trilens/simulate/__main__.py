@@ -22,6 +22,8 @@ from trilens.simulate.scenario import Seconds, load_scenario, shipped_scenarios
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MOST_GPUS = 10_000  # beyond, the first hour takes minutes that look like a hang
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
@@ -76,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scenario", default="default", metavar="FILE", help=f"a scenario's file, or one of: {shipped}"
     )
-    parser.add_argument("--gpus", type=_count, metavar="N", help="scale the scenario to so many GPUs")
+    parser.add_argument(
+        "--gpus", type=_count, metavar="N", help="scale the scenario to so many GPUs, up to 10,000"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed, the same world")
     parser.add_argument(
         "--speed", type=_speed, default=1.0, metavar="X", help="how much faster than time it is (1)"
@@ -102,8 +106,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_GPUS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs from 1 to {_MOST_GPUS}")
     return int(text)
 
 

@@ -27,6 +27,7 @@ _HOTTER_AT_FULL_LOAD: Final = 41.0
 _PAUSE_DEPTH: Final = 0.93
 _POWER_CAP_BIT: Final = 0x4
 _IDLE_BIT: Final = 0x1
+_CONTEXT_MIB: Final = 400.0  # the least that a process with CUDA takes
 
 
 class Load(NamedTuple):
@@ -45,7 +46,7 @@ class Load(NamedTuple):
     link: float = 0.0  # of the model's NVLink rate
     pcie: float = 0.0  # bytes a second
     clock: float = 1.0  # of the highest
-    hot_celsius: float = 0.0  # on top of what the power explains
+    hot: float = 0.0  # 1 where it is not cooled enough: it stands where it slows down to get no hotter
     bits: float = 0.0  # DCGM's clock event reasons
     pause_every_s: float = 0.0
     pause_s: float = 0.0
@@ -103,6 +104,7 @@ class GpuBank:
         self._link = np.array([model.nvlink_bytes for model in models])
         self._reserved = np.array([model.reserved_mib for model in models], dtype=float)
         self._memory = np.array([model.memory_mib for model in models], dtype=float)
+        self._slows_at = np.array([model.slows_at_celsius for model in models], dtype=float)
         self._inlet = rng.normal(26, 1.5, count)
         self._spread = rng.normal(1, 0.012, count)
         self._replays_a_day = rng.exponential(0.4, count)
@@ -155,7 +157,9 @@ class GpuBank:
         reserved = self._reserved[gpus][of] * share
         used = np.minimum(load[_AT["fb_mib"]], memory - reserved)
         is_busy = engine > 0.02
-        clock = np.where(is_busy, self._sm_clock[gpus][of] * load[_AT["clock"]], self._idle_clock[gpus][of])
+        # Clocks stay up while a process holds memory, even one that does nothing.
+        is_up = load[_AT["fb_mib"]] > _CONTEXT_MIB
+        clock = np.where(is_up, self._sm_clock[gpus][of] * load[_AT["clock"]], self._idle_clock[gpus][of])
         near_most = watts > 0.9 * self._most[gpus]
         bits = np.where(is_busy, load[_AT["bits"]], _IDLE_BIT)
         bits = np.where((bits == 0) & near_most[of], _POWER_CAP_BIT, bits)
@@ -230,8 +234,9 @@ class GpuBank:
         watts = np.minimum(self._idle[gpus] + room * sums(power * active), self._most[gpus])
         energy = self._energy_mj[gpus] + 1000 * (self._idle[gpus] * passed + room * sums(power * worked))
         hot = np.zeros(count)
-        np.maximum.at(hot, of, load[_AT["hot_celsius"]])
-        target = self._inlet[gpus] + 4 + hot + _HOTTER_AT_FULL_LOAD * sums(power)
+        np.maximum.at(hot, of, load[_AT["hot"]])
+        cooled = self._inlet[gpus] + 4 + _HOTTER_AT_FULL_LOAD * sums(power)
+        target = np.where(hot > 0, self._slows_at[gpus] + 1, cooled)
         celsius = target + (self._celsius[gpus] - target) * np.exp(-passed / _COOLS_IN_S)
         moved = sums(load[_AT["link"]] * worked) * self._link[gpus]
         return (

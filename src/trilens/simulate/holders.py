@@ -27,6 +27,7 @@ class Holder(NamedTuple):
 
     gpu: GpuOnNode
     instance: str  # GPU_I_ID; "" without MIG
+    device: str  # the UUID of what was given
     replica: int | None  # which share of a time-sliced GPU
     resource: str
     namespace: str
@@ -36,7 +37,7 @@ class Holder(NamedTuple):
     pid: int | None  # None while nothing computes
     rank: int | None
     local_rank: int
-    since_ms: int
+    started_ms: int
     memory_bytes: int
 
 
@@ -56,6 +57,7 @@ def holders_on(machine: Machine, bank: GpuBank) -> Iterator[Holder]:
             yield Holder(
                 gpu=gpus[place.gpu],
                 instance=place.instance,
+                device=machine.device(place),
                 replica=place.replica,
                 resource=pod.job.gpu_resource,
                 namespace=pod.namespace,
@@ -65,6 +67,6 @@ def holders_on(machine: Machine, bank: GpuBank) -> Iterator[Holder]:
                 pid=pod.pid(on_gpu.local_rank) if computes else None,
                 rank=on_gpu.rank,
                 local_rank=on_gpu.local_rank,
-                since_ms=on_gpu.from_ms,
+                started_ms=pod.started_ms,
                 memory_bytes=int(bank.loads[_FB_MIB, place.unit]) << 20,
             )

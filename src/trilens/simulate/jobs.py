@@ -48,6 +48,10 @@ class SimPod:
     places: tuple[Place, ...] = ()
     ip: str = ""
     on_gpus: list[RankOnGpu] = field(default_factory=list)
+    started_ms: int = 0  # its container, the last time
+    starts: int = 0
+    run: TrainingRun | None = None  # that its ranks take part in, or did
+    last_words: tuple[str, ...] = ()  # of its container, as it ended
 
     @property
     def uid(self) -> str:
@@ -63,7 +67,7 @@ class SimPod:
 
     def pid(self, local_rank: int) -> int:
         """Of the process that computes on this one of its GPUs."""
-        return _FIRST_PID + zlib.crc32(f"{self.uid}/{local_rank}".encode()) % 4_000_000
+        return _FIRST_PID + zlib.crc32(f"{self.uid}/{self.starts}/{local_rank}".encode()) % 4_000_000
 
     @property
     def ranks(self) -> range:

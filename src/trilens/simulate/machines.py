@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID, uuid5
 
 import numpy as np
 
@@ -79,6 +80,13 @@ class Machine:
 
     def pci(self, gpu: int) -> str:
         return f"{0x1B + 0x11 * gpu & 0xFF:02X}"
+
+    def device(self, place: Place) -> str:
+        """The UUID by which the device plugin hands it out: a MIG instance has one of its own."""
+        gpu = self.uuids[place.gpu]
+        if not place.instance:
+            return gpu
+        return f"MIG-{uuid5(UUID(gpu.removeprefix('GPU-')), place.instance)}"
 
     def looks_different(self) -> None:
         """Labels or GPUs have changed."""

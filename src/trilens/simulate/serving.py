@@ -164,10 +164,25 @@ class InferenceServers:
             wave_from_s=self._wave_from_s(),
         )
 
+    def said(self, pod_uid: str) -> str | None:
+        """The line that vLLM's log got last; None of a pod in which no server answers."""
+        row = self._rows.get(pod_uid)
+        if row is None:
+            return None
+        running, waiting = self._columns.running[row], self._columns.waiting[row]
+        cache = 100 * self._cache_usage(row, self._specs[pod_uid])
+        return (
+            f"Engine 000: Running: {running:.0f} reqs, Waiting: {waiting:.0f} reqs, "
+            f"GPU KV cache usage: {cache:.1f}%"
+        )
+
+    def _cache_usage(self, row: int, spec: Serving) -> float:
+        return min(1.0, round(float(self._columns.running[row]) / (16 * spec.capacity), 4))
+
     def text(self, pod_uid: str) -> bytes:
         row, spec, columns = self._rows[pod_uid], self._specs[pod_uid], self._columns
         own = f'engine="0",model_name="{spec.model_name}"'
-        full = min(1.0, round(float(columns.running[row]) / (16 * spec.capacity), 4))
+        full = self._cache_usage(row, spec)
         single = (
             ("num_requests_running", "gauge", "Requests in model execution batches.", columns.running[row]),
             ("num_requests_waiting", "gauge", "Requests waiting to be processed.", columns.waiting[row]),

@@ -165,6 +165,10 @@ class TrainingRun:
         base: float = floor + (spec.first_loss - floor) * (1 + step / 30) ** -0.42
         return base * (1 + 0.012 * _shake(self.seed, step))
 
+    def loss_on(self, rank: int, step: int) -> float:
+        """Each rank sees its own part of the batch, so its own loss."""
+        return self.loss(step) * (1 + 0.004 * math.sin(rank * 2.4 + step))
+
     def gradient_norm(self, step: int) -> float:
         if math.isnan(self.loss(step)):
             return math.nan
@@ -177,6 +181,15 @@ class TrainingRun:
 
     def records(self, from_step: int, to_step: int) -> Iterator[StepRecord]:
         """Steps of this attempt after `from_step`, up to `to_step`, of all ranks."""
+        for step, stretch, at_s in self.step_ends(from_step, to_step):
+            end_ms = self._world_start_ms + round(at_s * 1000)
+            loss = self.loss(step)
+            for rank in range(self.ranks):
+                data, forward, backward, sync, optimizer = (float(part[rank]) for part in stretch.phases)
+                yield StepRecord(step, rank, end_ms, data, forward, backward, sync, optimizer, loss)
+
+    def step_ends(self, from_step: int, to_step: int) -> Iterator[tuple[int, Stretch, float]]:
+        """Each step after `from_step`, up to `to_step`, with the seconds at which it ended, or will."""
         every = self.spec.checkpoint_every
         ends = [*(following.first_step for following in self.stretches[1:]), _NEVER]
         for stretch, end in zip(self.stretches, ends, strict=True):
@@ -191,11 +204,7 @@ class TrainingRun:
                     + (step - stretch.first_step) * stretch.step_s
                     + saves * self.spec.checkpoint
                 )
-                end_ms = self._world_start_ms + round(at_s * 1000)
-                loss = self.loss(step)
-                for rank in range(self.ranks):
-                    data, forward, backward, sync, optimizer = (float(part[rank]) for part in stretch.phases)
-                    yield StepRecord(step, rank, end_ms, data, forward, backward, sync, optimizer, loss)
+                yield step, stretch, at_s
 
     def load_of(self, rank: int, memory_mib: float, at_s: float) -> Load:
         """How this rank looks from its GPU."""
@@ -228,7 +237,7 @@ class TrainingRun:
             link=0.0 if self.ranks == 1 else min(1.0, 0.9 * spec.grad_sync_s / step_s * 4),
             pcie=4e8 * useful + 1e8,
             clock=1 / trouble.slow.get(rank, 1.0) if is_hot else 1.0,
-            hot_celsius=24.0 if is_hot else 0.0,
+            hot=1.0 if is_hot else 0.0,
             bits=0x60 if is_hot else 0.0,
             pause_every_s=every,
             pause_s=spec.checkpoint,

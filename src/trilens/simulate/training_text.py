@@ -38,9 +38,7 @@ def training_text(job_name: str, run: TrainingRun, ranks: Sequence[int], t_s: fl
         "training_last_step_timestamp_seconds", "gauge", "When the last step was finished.", all_ranks(ended)
     )
     if step > run.first_step:
-        # Each rank sees its own part of the batch, so its own loss.
-        apart = {rank: 1 + 0.004 * math.sin(rank * 2.4 + step) for rank in ranks}
-        loss = {rank: run.loss(step) * part for rank, part in apart.items()}
+        loss = {rank: run.loss_on(rank, step) for rank in ranks}
         tell("training_loss", "gauge", "Loss of the last step.", loss)
         tell("training_gradient_norm", "gauge", "Norm of the gradient.", all_ranks(run.gradient_norm(step)))
         speed = 0.0 if step_s == math.inf else run.spec.samples_per_step / step_s

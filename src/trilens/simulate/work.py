@@ -14,6 +14,7 @@ from trilens.simulate.jobs import JobState, PodState, SimJob, SimPod
 from trilens.simulate.machines import gpu_resource
 from trilens.simulate.operators import OPERATORS
 from trilens.simulate.placing import Scheduler
+from trilens.simulate.program_output import peer_is_gone
 from trilens.simulate.queues import Queues
 from trilens.simulate.training import TrainingRun
 from trilens.simulate.truth import AttemptTruth, JobTruth, RankOnGpu, Seat
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _ABORTED: Final = 134  # SIGABRT: how PyTorch's watchdog ends a rank whose peers are gone
 _PULL_AGAIN_S: Final = 30.0
-_ANSWERS_AGAIN_S: Final = 30.0  # a machine that does not may come back
+_ANSWERS_AGAIN_S: Final = 30.0  # a machine or a GPU that does not may come back
 _GRACE_S: Final = 3.0  # that a container takes to stop
 
 
@@ -225,7 +226,7 @@ class Work:
     def _run(self, pod: SimPod) -> None:
         if pod.state not in (PodState.STARTING, PodState.CRASHED) or pod.machine is None:
             return
-        if not pod.machine.is_alive:
+        if not pod.machine.is_alive or any(place.gpu in pod.machine.lost for place in pod.places):
             self._timeline.after(_ANSWERS_AGAIN_S, self._run, pod)
             return
         api = self._api
@@ -233,6 +234,8 @@ class Work:
             for reason in ("Created", "Started"):
                 api.event(pod.obj, reason, f"{reason} container {pod.container}", "kubelet", pod.machine.name)
         pod.state = PodState.RUNNING
+        pod.started_ms = api.now_ms
+        pod.starts += 1
         if not pod.ip:
             self._next_ip += 1
             pod.ip = f"10.{self._next_ip >> 16 & 255}.{self._next_ip >> 8 & 255}.{self._next_ip & 255}"
@@ -260,6 +263,8 @@ class Work:
             seed=job.seed,
         )
         working = job.working
+        for pod in working:
+            pod.run = job.run
         job.attempt_truth = AttemptTruth(
             job.top["metadata"]["uid"],
             working[0].seat.attempt,
@@ -303,7 +308,7 @@ class Work:
         job.truth.to_ms = self._api.now_ms
         job.truth.outcome = "succeeded" if succeeded else "failed"
         job.operator.end(self._api, job, succeeded=succeeded, message=message)
-        self._drop([one for one in job.children if one["kind"] in job.operator.drops_at_end])
+        self._drop(job, [one for one in job.children if one["kind"] in job.operator.drops_at_end])
         if job.queue:
             self._queues.leave(job, succeeded=succeeded)
             self._admit()
@@ -311,11 +316,11 @@ class Work:
         self._scheduler.look()
 
     def _remove(self, job: SimJob) -> None:
-        """What is left of it goes, as ttlSecondsAfterFinished has it."""
+        """What is left of it goes: in the background, so owners first, as `kubectl delete` has it."""
+        for one in (job.top, *([job.workload] if job.workload else ()), *job.lasting, *job.children):
+            self._api.delete(one)
         for pod in list(job.pods):
             self._delete(pod)
-        for one in (*job.children, *job.lasting, *([job.workload] if job.workload else ()), job.top):
-            self._api.delete(one)
         del self.jobs[job.top["metadata"]["uid"]]
 
     def _end_attempt(self, job: SimJob, by: str) -> None:
@@ -332,16 +337,18 @@ class Work:
 
     # It falls over
 
-    def fail(self, pod: SimPod, reason: str, exit_code: int, by: str) -> None:
+    def fail(
+        self, pod: SimPod, reason: str, exit_code: int, by: str, last_words: tuple[str, ...] = ()
+    ) -> None:
         """A pod's container ends, and what follows from that."""
         job = pod.job
         if pod.state is not PodState.RUNNING:
             return
         if job.operator.restarts_containers:
-            self._crash(pod, reason, exit_code)
+            self._crash(pod, reason, exit_code, last_words)
             return
         self._end_attempt(job, by)
-        self._end(pod, reason, exit_code)
+        self._end(pod, reason, exit_code, last_words)
         self._fall(job, f"pod {pod.name} failed: {reason} (exit code {exit_code})")
 
     def lose(self, machine: Machine, reason: str, message: str, by: str) -> None:
@@ -400,7 +407,8 @@ class Work:
         self._scheduler.forget(job)
         for pod in job.pods:
             if pod.state is PodState.RUNNING:
-                self._timeline.after(self._chance.uniform(2, 9), self._end, pod, "Error", _ABORTED)
+                words = peer_is_gone(pod.plan.first_rank)
+                self._timeline.after(self._chance.uniform(2, 9), self._end, pod, "Error", _ABORTED, words)
         self._timeline.after(15, self._next_attempt, job, message)
 
     def _next_attempt(self, job: SimJob, message: str) -> None:
@@ -422,21 +430,25 @@ class Work:
             self._begin(job)
 
     def _clear(self, job: SimJob, *, keep_children: bool) -> None:
+        if not keep_children:
+            self._drop(job, job.children)
+            job.children = []
         for pod in list(job.pods):
             if pod.state is not PodState.OVER or not job.operator.keeps_failed_pods:
                 self._delete(pod)
-        if not keep_children:
-            self._drop(job.children)
-            job.children = []
 
-    def _drop(self, children: list[KubeDict]) -> None:
-        """In the foreground, as controllers do: what they own goes first."""
+    def _drop(self, job: SimJob, children: list[KubeDict]) -> None:
+        """Most are gone before what they own."""
         for one in children:
-            self._timeline.after(_GRACE_S + 1, self._api.delete, one)
+            if job.operator.drops_in_foreground:
+                self._timeline.after(_GRACE_S + 1, self._api.delete, one)
+            else:
+                self._api.delete(one)
 
-    def _crash(self, pod: SimPod, reason: str, exit_code: int) -> None:
+    def _crash(self, pod: SimPod, reason: str, exit_code: int, last_words: tuple[str, ...]) -> None:
         assert pod.machine is not None
         pod.state = PodState.CRASHED
+        pod.last_words = last_words
         self._servers.remove(pod.uid, self.t_s)
         status = pod_life.crashed(pod.obj["status"], self._api.time, reason, exit_code)
         pod.obj = self._api.update(pod.obj, status=status)
@@ -447,9 +459,10 @@ class Work:
 
     # A pod's end
 
-    def _end(self, pod: SimPod, reason: str, exit_code: int) -> None:
+    def _end(self, pod: SimPod, reason: str, exit_code: int, last_words: tuple[str, ...] = ()) -> None:
         if pod.state is not PodState.RUNNING:
             return
+        pod.last_words = last_words
         pod.obj = self._api.update(
             pod.obj, status=pod_life.ended(pod.obj["status"], self._api.time, reason, exit_code)
         )

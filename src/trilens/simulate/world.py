@@ -18,6 +18,7 @@ from trilens.simulate.faults.scene import KernelLine, Scene
 from trilens.simulate.holders import gpus_on, holders_on
 from trilens.simulate.jobs import JobState, PodState
 from trilens.simulate.machines import build_machines
+from trilens.simulate.program_output import output_of
 from trilens.simulate.serving import InferenceServers
 from trilens.simulate.timeline import Timeline
 from trilens.simulate.training_text import training_text
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from trilens.simulate.jobs import SimPod
     from trilens.simulate.machines import Machine
     from trilens.simulate.objects import ObjectTable
+    from trilens.simulate.program_output import PodLines
     from trilens.simulate.scenario import JobTemplate, Scenario
 
 _SWEEP_S = 60.0
@@ -127,6 +129,15 @@ class World:
     def holders(self, node: str) -> Sequence[Holder]:
         """Who was given which GPU there. Raises Silent and KeyError as `gpus` does."""
         return list(holders_on(self._living(node), self._bank))
+
+    def output(self, node: str) -> Sequence[PodLines]:
+        """What programs on its GPUs wrote lately, while their pods are there. Raises as `gpus` does."""
+        self._living(node)
+        return [
+            output_of(pod, self._servers, self._work.t_s, self._start_ms)
+            for pod in self._work.pods.values()
+            if pod.on_gpus and pod.starts and pod.obj["spec"].get("nodeName") == node
+        ]
 
     def kernel_faults(self, node: str) -> Sequence[KernelLine]:
         """The Xid lines of this node's kernel log, oldest first."""

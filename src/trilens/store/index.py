@@ -7,7 +7,8 @@ current one. A reader takes the state once and works on it; nothing is taken awa
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from itertools import repeat
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from trilens.store.index_state import IndexState, MetricNumbers, Shape
 from trilens.store.references import References
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 _TEXT_WASTE = 8  # texts are sorted out when one series in so many has left since the last time
@@ -26,8 +29,44 @@ _TEXT_WASTE = 8  # texts are sorted out when one series in so many has left sinc
 def series_id(labels: Labels, salt: int = 0) -> int:
     """A series' name on disk: 64 bits of its labels, so that every writer of a cluster agrees on it."""
     text = b"\xff".join(part.encode() for pair in labels for part in pair)  # a byte that no UTF-8 text has
+    return _hashed(text, salt)
+
+
+def block_ids(symbols: Symbols, metric: str, names: tuple[str, ...], codes: Codes) -> NDArray[np.uint64]:
+    """The same of many series of one shape, whose values are encoded once each."""
+    columns: dict[str, Iterable[bytes]] = {METRIC_NAME: repeat(_pair(METRIC_NAME, metric))} if metric else {}
+    for name, column in zip(names, codes.T, strict=True):
+        values, place = np.unique(column, return_inverse=True)
+        pairs = [_pair(name, value) for value in symbols.texts(values.tolist())]
+        columns[name] = map(pairs.__getitem__, place.tolist())
+    rows = zip(range(len(codes)), *(columns[name] for name in sorted(columns)), strict=False)
+    return np.fromiter((_hashed(b"\xff".join(row[1:])) for row in rows), np.uint64, len(codes))
+
+
+def _pair(name: str, value: str) -> bytes:
+    return b"\xff".join((name.encode(), value.encode()))
+
+
+def _hashed(text: bytes, salt: int = 0) -> int:
     digest = hashlib.blake2b(text, digest_size=8, salt=salt.to_bytes(8, "little"))
     return int.from_bytes(digest.digest(), "little")
+
+
+class Coded(NamedTuple):
+    """Texts that occur often: `places[i]` is where the i-th one stands in `texts`."""
+
+    texts: list[str]
+    places: Codes
+
+
+class WrittenOut(NamedTuple):
+    """Labels of many series in an order of its own: `rows` says which of those asked for comes when."""
+
+    rows: NDArray[np.intp]
+    metrics: Coded  # one a series
+    label_counts: NDArray[np.int64]  # labels of each series, the metric not among them
+    names: Coded  # one a label, series after series
+    values: Coded
 
 
 class SeriesIndex:
@@ -72,6 +111,27 @@ class SeriesIndex:
         shape = self.state.shapes[number]
         self._note(ref, number, shape, shape.add_one(ref, codes))
         self._ref_of_id[key] = ref
+
+    def find_block(
+        self, metric: str, names: tuple[str, ...], codes: Codes
+    ) -> tuple[NDArray[np.uint64], Codes] | None:
+        """As `find`, for series of one shape; -1 for one that is not here.
+
+        None where some can only be told apart one by one: two that are equal, or have the same hash.
+        """
+        ids = block_ids(self.state.symbols, metric, names, codes)
+        refs = self.refs_of(ids)
+        here = refs >= 0
+        if len(np.unique(ids)) < len(ids) or not self._are(refs[here], metric, names, codes[here]):
+            return None
+        return ids, refs
+
+    def _are(self, refs: Codes, metric: str, names: tuple[str, ...], codes: Codes) -> bool:
+        """Whether these references are of the series of this shape that have these codes."""
+        number = self.state.shape_number(metric, names)
+        return bool((self._shape_of[refs] == number).all()) and np.array_equal(
+            self.state.shapes[number].codes[self._row_of[refs]], codes
+        )
 
     def add_block(
         self, refs: Codes, ids: NDArray[np.uint64], metric: str, names: tuple[str, ...], codes: Codes
@@ -125,6 +185,27 @@ class SeriesIndex:
         if shape.metric:
             pairs.append((METRIC_NAME, shape.metric))
         return tuple(sorted(pairs))
+
+    def written_out(self, refs: Codes) -> WrittenOut:
+        """The labels of these series, for thousands of them at once."""
+        shape_of = self._shape_of[refs]
+        rows = np.argsort(shape_of, kind="stable")
+        numbers, counts = np.unique(shape_of, return_counts=True)
+        shapes = [self.state.shapes[number] for number in numbers.tolist()]
+        of_shape = np.split(rows, np.cumsum(counts)[:-1])
+        names = MetricNumbers()
+        name_places, codes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for shape, own in zip(shapes, of_shape, strict=True):
+            name_places.append(np.tile(np.array([names.number(n) for n in shape.names], np.int32), len(own)))
+            codes.append(shape.codes[self._row_of[refs[own]]].reshape(-1))
+        distinct, values = np.unique(np.concatenate(codes), return_inverse=True)
+        return WrittenOut(
+            rows,
+            Coded(self.state.metrics.names, self._metric_of[refs[rows]]),
+            np.repeat([len(shape.names) for shape in shapes], counts),
+            Coded(names.names, np.concatenate(name_places)),
+            Coded(self.state.symbols.texts(distinct.tolist()), values.astype(np.int32)),
+        )
 
     def metric_codes(self, refs: Codes) -> tuple[list[str], Codes]:
         """Each reference's metric as a place in the list of metric names, which at most grows."""

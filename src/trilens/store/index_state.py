@@ -18,7 +18,7 @@ from trilens.store.arrays import grown
 from trilens.store.matching import TextMatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,6 +58,18 @@ class Shape:
             size = max(need, 2 * len(self.refs))
             self.codes = grown(self.codes, size)
             self.refs = grown(self.refs, size)
+
+
+def by_shape(labels: LabelFrame) -> Iterator[tuple[NDArray[np.intp], str, tuple[str, ...], Codes]]:
+    """The rows of each shape among these: which they are, metric, label names, codes."""
+    present = LabelFrame(labels.symbols, labels.names, (labels.codes != 0).astype(np.int32))
+    shapes, first = present.with_column(METRIC_NAME, labels.column(METRIC_NAME)).groups()
+    for number, at in enumerate(first.tolist()):
+        rows = np.flatnonzero(shapes == number)
+        names = tuple(n for n in labels.labels(at) if n != METRIC_NAME)
+        columns = [labels.names.index(name) for name in names]
+        metric = labels.symbols.text(int(labels.column(METRIC_NAME)[at]))
+        yield rows, metric, names, labels.codes[rows][:, columns]
 
 
 @dataclass(frozen=True, slots=True)

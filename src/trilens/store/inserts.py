@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from trilens.model.series import Floats, Times
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon
+    from trilens.store.index import Coded, WrittenOut
 
 CHUNK_ROWS: Final = 1_000_000  # of one insert: the engine keeps that together as one part a day
+
+SERIES_CHUNK_ROWS: Final = 32_768  # their labels are long: the engine takes 500 bytes a row, and keeps them
 
 
 class SampleBatch(NamedTuple):
@@ -109,6 +112,29 @@ def series_table(rows: Sequence[SeriesRow]) -> pa.Table:
             "last_seen": pa.array([row.last_seen for row in rows], pa.int64()),
         }
     )
+
+
+def written_out_table(
+    ids: NDArray[np.uint64], labels: WrittenOut, first_seen: Times, last_seen: Times
+) -> pa.Table:
+    """The same of series of the index, without an object for each of them."""
+    offsets = np.zeros(len(ids) + 1, dtype=np.int32)
+    np.cumsum(labels.label_counts, out=offsets[1:])
+    return pa.table(
+        {
+            "series": ids[labels.rows],
+            "metric": _repeated(labels.metrics),
+            "labels": pa.MapArray.from_arrays(
+                pa.array(offsets), _repeated(labels.names), _repeated(labels.values)
+            ),
+            "first_seen": first_seen[labels.rows],
+            "last_seen": last_seen[labels.rows],
+        }
+    )
+
+
+def _repeated(coded: Coded) -> pa.Array:
+    return _texts(coded.texts).take(pa.array(coded.places))
 
 
 def metadata_table(rows: Sequence[MetricRow]) -> pa.Table:

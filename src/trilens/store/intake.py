@@ -9,11 +9,13 @@ import numpy as np
 
 from trilens.model.series import MAX_AHEAD_MS
 from trilens.store.activity import Activity
-from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow
+from trilens.store.inserts import MetricRow, SampleBatch, written_out_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from concurrent.futures import Future
+
+    import pyarrow as pa
 
     from trilens.model.labels import Codes
     from trilens.model.series import AppendOutcome, Floats, Handles, Times
@@ -107,18 +109,14 @@ class Intake:
             ids, codes = np.repeat(ids, taken.counts), np.repeat(codes, taken.counts)
         return SampleBatch(ids, metrics, codes, taken.t, taken.v)
 
-    def _unsaved(self, taken: Admitted) -> list[SeriesRow]:
+    def _unsaved(self, taken: Admitted) -> pa.Table | None:
         new = self._residents.unsaved_labels(taken.refs)
         if not len(new):
-            return []
-        first = np.cumsum(taken.counts) - taken.counts
-        ids = self._index.ids
-        return [
-            SeriesRow(int(ids[ref]), self._index.labels(ref), int(taken.t[at]), int(taken.t[at + count - 1]))
-            for ref, at, count in zip(
-                taken.refs[new].tolist(), first[new].tolist(), taken.counts[new].tolist(), strict=True
-            )
-        ]
+            return None
+        refs, end = taken.refs[new], np.cumsum(taken.counts)[new]
+        first_seen, last_seen = taken.t[end - taken.counts[new]], taken.t[end - 1]
+        labels = self._index.written_out(refs)
+        return written_out_table(self._index.ids[refs], labels, first_seen, last_seen)
 
     def _remember(self, taken: Admitted) -> None:
         if not taken.late.any():

@@ -71,6 +71,9 @@ class References:
     def handle(self, ref: int) -> int:
         return int(self._handles[ref])
 
+    def handles(self, refs: Codes) -> Handles:
+        return self._handles[refs]
+
     def of(self, handles: Handles) -> Codes:
         """The references of handles, dead ones included."""
         return handles.astype(np.int32)  # the lower half

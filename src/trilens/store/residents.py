@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from trilens.model.errors import ConfigError, IntakeError, StoreError
+from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.store.activity import Activity
 from trilens.store.admission import NEVER
 from trilens.store.arrays import grown
+from trilens.store.index_state import by_shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from trilens.model.labels import Codes, Labels
+    from trilens.model.labels import Codes, LabelFrame, Labels
     from trilens.model.series import Handles, Times
     from trilens.store.admission import Admission
     from trilens.store.archive import SeriesBlock
@@ -30,7 +33,16 @@ if TYPE_CHECKING:
     from trilens.store.index_state import IndexState
     from trilens.store.window import RecentWindow
 
+_AT_A_TIME: Final = 4096  # series that enter under one hold of the lock: others append meanwhile
 LINGER_S: Final = 900  # how long a series stays that was added or asked for and has no recent sample
+
+
+@contextmanager
+def _told_if_not_text() -> Iterator[None]:
+    try:
+        yield
+    except UnicodeEncodeError as e:
+        raise IntakeError(f"a label is not valid UTF-8: {e.object!r}") from e
 
 
 class Unsaved(NamedTuple):
@@ -75,19 +87,47 @@ class Residents:
 
     def series(self, labels: Labels) -> int:
         """The handle of a series, which enters if it is not here."""
-        with self.lock:
-            try:
-                key, ref = self._index.find(labels)
-            except UnicodeEncodeError as e:
-                raise IntakeError(f"a label is not valid UTF-8: {e.object!r}") from e
-            if ref is None:
-                # One that was here before has no samples after the horizon, else it would not have left.
-                ref = self._index.references.take_one()
-                self._enter(ref, self._index.state.horizon_ms)
-                self._index.add(ref, key, labels)
-            else:
-                self._asked_s[ref] = self._clock()
-            return self._index.references.handle(ref)
+        with self.lock, _told_if_not_text():
+            return self._one(labels)
+
+    def series_of(self, labels: LabelFrame) -> Handles:
+        """The same for a row each: what series of one shape have in common is done once for all."""
+        handles = np.zeros(len(labels), np.int64)
+        for at in range(0, len(labels), _AT_A_TIME):
+            some = slice(at, at + _AT_A_TIME)
+            with self.lock, _told_if_not_text():
+                coded = labels.take(some).coded_by(self._index.state.symbols)
+                for rows, metric, names, codes in by_shape(coded):
+                    handles[some][rows] = self._block(metric, names, codes)
+        return handles
+
+    def _one(self, labels: Labels) -> int:
+        key, ref = self._index.find(labels)
+        if ref is None:
+            # One that was here before has no samples after the horizon, else it would not have left.
+            ref = self._index.references.take_one()
+            self._enter(ref, self._index.state.horizon_ms)
+            self._index.add(ref, key, labels)
+        else:
+            self._asked_s[ref] = self._clock()
+        return self._index.references.handle(ref)
+
+    def _block(self, metric: str, names: tuple[str, ...], codes: Codes) -> Handles:
+        found = self._index.find_block(metric, names, codes)
+        if found is None:
+            texts = self._index.state.symbols.texts
+            rows = [
+                {METRIC_NAME: metric, **dict(zip(names, texts(row), strict=True))} for row in codes.tolist()
+            ]
+            return np.array([self._one(make_labels(row)) for row in rows], np.int64)
+        ids, refs = found
+        new = refs < 0
+        self._asked_s[refs[~new]] = self._clock()
+        if new.any():
+            refs[new] = entering = self._index.references.take(int(new.sum()))
+            self._enter(entering, self._index.state.horizon_ms)
+            self._index.add_block(entering, ids[new], metric, names, codes[new])
+        return self._index.references.handles(refs)
 
     def take(self, block: SeriesBlock, state: IndexState | None = None, *, saved: bool = True) -> bool:
         """Series from disk. Nothing is taken when the index has gone on from `state`.

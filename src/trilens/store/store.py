@@ -114,6 +114,7 @@ class Store:
             self._upkeep.start()
 
         self.series = self._residents.series
+        self.series_of = self._residents.series_of
         self.held = self._residents.held
         self.append = self._intake.append
         self.durable = self._intake.durable

@@ -78,12 +78,13 @@ class WorkloadRecords:
         *,
         cluster: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
         guard: QueryGuard | None = None,
     ) -> list[WorkloadHistory]:
         """The workloads that were there in the span, with what they were in it."""
-        named = _equal(cluster=cluster, namespace=namespace)
+        named = _equal(cluster=cluster, namespace=namespace, name=name)
         overlaps = [f"from_ms <= {span.end_ms}", f"(to_ms IS NULL OR to_ms > {span.start_ms})"]
-        in_cluster = _equal(cluster=cluster, workload_namespace=namespace)
+        in_cluster = _equal(cluster=cluster, workload_namespace=namespace, workload_name=name)
         members = self._memberships([*in_cluster, *overlaps], span, guard)
         phases = self._phases([*named, *overlaps], span, guard)
         keys = {member.membership.workload for member in members} | {phase.workload for phase in phases}

@@ -14,14 +14,13 @@ import pyarrow as pa
 from trilens.model.errors import StoreError, StoreReadOnly
 from trilens.store.inserts import (
     CHUNK_ROWS,
+    SERIES_CHUNK_ROWS,
     MetricRow,
     SampleBatch,
-    SeriesRow,
     insert_samples,
     merged,
     metadata_table,
     samples_table,
-    series_table,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Writer:
     def submit(
         self,
         samples: SampleBatch | None = None,
-        series: Sequence[SeriesRow] = (),
+        series: pa.Table | None = None,
         metadata: Sequence[MetricRow] = (),
     ) -> None:
         """Take rows to write soon. Raises, with nothing taken, when the disk is full or too much waits."""
@@ -109,12 +108,11 @@ class Writer:
     def enqueue(
         self,
         samples: SampleBatch | None = None,
-        series: Sequence[SeriesRow] = (),
+        series: pa.Table | None = None,
         metadata: Sequence[MetricRow] = (),
     ) -> None:
         """As `submit`, for who has called `check` and cannot take its samples back."""
         # Made here, not in the thread: text that cannot be stored is the submitter's error.
-        series_rows = series_table(series) if series else None
         metadata_rows = metadata_table(metadata) if metadata else None
         with self._changed:
             pending = self._pending
@@ -125,8 +123,8 @@ class Writer:
                 pending.batches.append(samples)
                 pending.rows += len(samples.t)
                 pending.oldest_ms = min(pending.oldest_ms, int(samples.t.min()))
-            if series_rows is not None:
-                pending.series.append(series_rows)
+            if series is not None:
+                pending.series.append(series)
             if metadata_rows is not None:
                 pending.metadata.append(metadata_rows)
             # Waking the thread for every scrape would cost more than the scrape: it wakes by itself when due.
@@ -240,8 +238,15 @@ class Writer:
         """Rows that went in leave the batch, so that trying again does not write them twice."""
         for table, parts in (("series", batch.series), ("metadata", batch.metadata)):
             if parts:
-                self._engine.insert_arrow(table, pa.concat_tables(parts).combine_chunks())
+                parts[:] = [pa.concat_tables(parts)]
+                while parts[0].num_rows:
+                    chunk = parts[0].slice(0, SERIES_CHUNK_ROWS).combine_chunks()
+                    self._engine.insert_arrow(table, chunk)
+                    parts[0] = parts[0].slice(SERIES_CHUNK_ROWS)
+                del chunk
                 parts.clear()
+                # Labels of a large cluster come once, and all together: nobody needs so much room again soon.
+                pa.default_memory_pool().release_unused()
         if batch.batches:
             rows = samples_table(merged(batch.batches))
             batch.chunks += [rows.slice(at, CHUNK_ROWS) for at in range(0, rows.num_rows, CHUNK_ROWS)]

@@ -14,7 +14,7 @@ from trilens.collect.target import Target, build_target
 from trilens.model.errors import ScrapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from trilens.collect.config import ScrapeConfig
     from trilens.collect.discovery import TargetLabels
@@ -26,7 +26,7 @@ class Agent:
     """One agent, and what is known of its answers."""
 
     def __init__(self, name: str, client: AgentClient) -> None:
-        self.name = name  # its instance, until it has told its node
+        self.name = name  # its instance
         self.client = client
         self.node: str | None = None  # as it calls itself
         self.ledger: str | None = None
@@ -54,9 +54,9 @@ class AgentRoster:
         config: ScrapeConfig,
         interval_s: float,
         ask: Callable[[Agent], Awaitable[None]],
-        left: Callable[[], None],
+        left: Callable[[Collection[Agent]], None],
     ) -> None:
-        """`ask` may raise ScrapeError; `left` is told when an agent is no longer among the targets."""
+        """`ask` may raise ScrapeError; `left` is told of agents that are no longer among the targets."""
         self._config = config
         self._interval_s = interval_s
         self._ask = ask
@@ -102,15 +102,14 @@ class AgentRoster:
     def _sync(self) -> None:
         built = (build_target(labels, self._config) for found in self._found.values() for labels in found)
         wanted = {target.url: target for target in built if isinstance(target, Target)}
-        gone = self._agents.keys() - wanted.keys()
-        for url in gone:
-            del self._agents[url]
+        gone = [self._agents.pop(url) for url in self._agents.keys() - wanted.keys()]
+        for url in self._tasks.keys() - wanted.keys():
             self._tasks.pop(url).cancel()
         for url in wanted.keys() - self._agents.keys():
             self._agents[url] = agent = self._make(wanted[url])
             self._tasks[url] = asyncio.create_task(self._follow(agent))
         if gone:
-            self._left()
+            self._left(gone)
 
     def _make(self, target: Target) -> Agent:
         assert self._http is not None

@@ -31,7 +31,7 @@ class SharedDiscoveries:
         if shared is None:
             shared = _Shared(section, make())
             self._all.append(shared)
-        return _Part(shared, self._leave)
+        return _Part(shared, self)
 
     def troubles(self) -> list[str]:
         return [trouble for shared in list(self._all) for trouble in shared.discovery.troubles()]
@@ -39,7 +39,12 @@ class SharedDiscoveries:
     def __len__(self) -> int:
         return len(self._all)
 
-    def _leave(self, shared: _Shared) -> None:
+    def enter(self, shared: _Shared) -> None:
+        """It may have been left by all meanwhile: a job that replaces another joins before that one ends."""
+        if shared not in self._all:
+            self._all.append(shared)
+
+    def leave(self, shared: _Shared) -> None:
         if not shared.listeners and shared in self._all:
             self._all.remove(shared)
 
@@ -77,15 +82,16 @@ class _Shared:
 class _Part:
     """A job's share in it."""
 
-    def __init__(self, shared: _Shared, leave: Callable[[_Shared], None]) -> None:
+    def __init__(self, shared: _Shared, everything: SharedDiscoveries) -> None:
         self._shared = shared
-        self._leave = leave
+        self._all = everything
 
     async def run(self, publish: Publish) -> None:
+        self._all.enter(self._shared)
         task = self._shared.listen(publish)
         try:
             await asyncio.wait([task])
             task.result()  # it ends by a fault only, which is told to each
         finally:
             await self._shared.leave(publish)
-            self._leave(self._shared)
+            self._all.leave(self._shared)

@@ -94,6 +94,12 @@ class ClusterMonitors:
         if of_kind is not None and of_kind.pop((obj.namespace, obj.name), None) is not None:
             self._news.set()
 
+    def make_with(self, make: Callable[[JobDocument], ScrapeConfig]) -> None:
+        """In place of the `make` that it has: all jobs are made anew. On its event loop."""
+        self._make = make
+        self._made.clear()
+        self._news.set()
+
     async def run(self) -> None:
         try:
             while True:
@@ -160,8 +166,10 @@ class ClusterMonitors:
         before = self._made.get(document["job_name"])
         if before is not None and before[0] == document:
             return before[1]
-        job = await asyncio.to_thread(self._make, document)
-        self._made[document["job_name"]] = document, job
+        make = self._make
+        job = await asyncio.to_thread(make, document)
+        if make is self._make:  # or it is made anew soon
+            self._made[document["job_name"]] = document, job
         return job
 
 
@@ -170,6 +178,17 @@ class Monitors:
 
     def __init__(self, clusters: Iterable[ClusterMonitors]) -> None:
         self._clusters = {monitors.cluster: monitors for monitors in clusters}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def make_with(self, make: Callable[[JobDocument], ScrapeConfig]) -> None:
+        """From any thread."""
+        loop = self._loop
+        for monitors in self._clusters.values():
+            if loop is None:  # nobody else has it yet
+                monitors.make_with(make)
+            else:
+                with suppress(RuntimeError):  # it has ended
+                    loop.call_soon_threadsafe(monitors.make_with, make)
 
     def unusable(self) -> list[Unusable]:
         return [one for monitors in self._clusters.values() for one in monitors.unusable()]
@@ -189,6 +208,7 @@ class Monitors:
         pass  # the watch says so itself, with what to grant
 
     async def run(self) -> None:
+        self._loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             for monitors in self._clusters.values():
                 tasks.create_task(monitors.run())

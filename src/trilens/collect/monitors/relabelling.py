@@ -102,19 +102,21 @@ def _copy_if_any(source: str, target: str) -> Step:
 
 def _port(endpoint: Mapping[str, Any], *, by_name: str) -> list[Step]:
     """By the name that the service, or the container, has for it; else by the container's name or number."""
-    port, target = endpoint.get("port"), _target_port(endpoint)
-    if port:
-        return [{"action": "keep", "source_labels": [by_name], "regex": port}]
-    if not target:
+    port = _port_of(endpoint)
+    if not port:
         return []
-    is_name = isinstance(endpoint.get("targetPort"), str)
-    source = _POD_PORT_NAME if is_name else _POD_PORT_NUMBER
-    return [{"action": "keep", "source_labels": [source], "regex": target}]
+    if endpoint.get("port"):
+        source = by_name
+    elif not endpoint.get("portNumber") and isinstance(endpoint.get("targetPort"), str):
+        source = _POD_PORT_NAME
+    else:
+        source = _POD_PORT_NUMBER
+    return [{"action": "keep", "source_labels": [source], "regex": port}]
 
 
-def _target_port(endpoint: Mapping[str, Any]) -> str:
-    target = endpoint.get("targetPort")
-    return str(target) if target else ""
+def _port_of(endpoint: Mapping[str, Any]) -> str:
+    """The first that is given; `portNumber` is a PodMonitor's."""
+    return str(endpoint.get("port") or endpoint.get("portNumber") or endpoint.get("targetPort") or "")
 
 
 def _labels(what: str, names: Iterable[str] | None) -> list[Step]:
@@ -127,5 +129,5 @@ def _job_label(what: str, spec: Mapping[str, Any]) -> list[Step]:
 
 
 def _endpoint_label(endpoint: Mapping[str, Any]) -> list[Step]:
-    port = endpoint.get("port") or _target_port(endpoint)
+    port = _port_of(endpoint)
     return [{"target_label": "endpoint", "replacement": port}] if port else []

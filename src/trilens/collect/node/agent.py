@@ -114,7 +114,16 @@ class NodeAgent:
 
     def devices(self) -> dict[str, Any]:
         held = self._lookout.seen.held
-        devices = [{"uuid": by.uuid, "replica": by.replica, **by.device._asdict()} for by in held]
+        devices = [
+            {
+                "uuid": by.uuid,
+                "replica": by.replica,
+                "gpu_uuid": by.mig.gpu.uuid if by.mig else None,
+                "gpu_instance": by.mig.part.gpu_instance if by.mig else None,
+                **by.device._asdict(),
+            }
+            for by in held
+        ]
         return {"node": self._node, "devices": devices}
 
     def output(self, namespace: str | None, pod: str | None) -> dict[str, Any]:

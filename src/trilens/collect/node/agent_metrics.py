@@ -91,8 +91,12 @@ def process_samples(uses: Sequence[GpuUse], pods: Mapping[str, PodName], node: s
 
 def holding_samples(held: Sequence[Holding], node: str) -> Iterator[Sample]:
     for holding in held:
+        mig = holding.mig
         labels = {
-            "UUID": holding.uuid,
+            "UUID": mig.gpu.uuid if mig else holding.uuid,
+            "GPU_I_ID": str(mig.part.gpu_instance) if mig else "",
+            "GPU_I_PROFILE": mig.part.profile if mig else "",
+            "mig_uuid": holding.uuid if mig else "",
             "replica": holding.replica,
             "resource": holding.device.resource,
             "namespace": holding.device.namespace,

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from trilens.collect.node.local_workloads import group_processes
+from trilens.model.node import SAME_START_MS
 
 if TYPE_CHECKING:
     from trilens.collect.node.gpus import Gpus
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from trilens.model.xid import KernelFault
 
 _FRESH_MS: Final = 60_000  # who holds a GPU now held it when a fault this young happened
-_SAME_START_MS: Final = 2_000  # start times are known to a hundredth of a second, boot to a second
 
 
 class Blame:
@@ -45,13 +45,13 @@ class Blame:
             }
         if gpu is None or fault.pid is not None or time.time() * 1000 - t_ms >= _FRESH_MS:
             return whom
-        held = self._lookout.seen.held
-        owners = {(by.device.namespace, by.device.pod) for by in held if by.uuid == gpu.uuid}
+        held = [by for by in self._lookout.seen.held if by.is_of(gpu, fault.gpu_instance)]
+        owners = {(by.device.namespace, by.device.pod) for by in held}
         pods = [{"namespace": namespace, "pod": name, "uid": None} for namespace, name in sorted(owners)]
         return whom | {"pods": pods, "by": "device" if pods else None}
 
     def _process_of(self, fault: KernelFault, t_ms: int) -> Process | None:
         process = self._lookout.process(fault.pid) if fault.pid is not None else None
-        if process is not None and process.started_ms > t_ms + _SAME_START_MS:
+        if process is not None and process.started_ms > t_ms + SAME_START_MS:
             return None  # the number was given to another process since
         return process

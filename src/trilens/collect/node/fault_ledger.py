@@ -178,9 +178,9 @@ class FaultLedger:
                 places = ((PciAddress.parse(pci), code) for pci, code in state["last_codes"].items())
                 self._last_codes = {pci: int(code) for pci, code in places if pci is not None}
             self._positions = dict(state["positions"])
-            self.id = str(state["id"])
-            self._number, self._unreadable = int(state["number"]), int(state["unreadable"])
-            self._lost = int(state["lost"])
+            unreadable, lost = int(state["unreadable"]), int(state["lost"])
+            self._number, self._unreadable, self._lost = int(state["number"]), unreadable, lost
+            self.id = str(state["id"])  # last: numbers that begin anew must not go by the old name
         except (KeyError, TypeError, ValueError, AttributeError) as e:
             self._totals.clear()
             self._events.clear()

@@ -22,7 +22,16 @@ from trilens.collect.node.dcgm_names import (
     as_dcgm,
 )
 from trilens.collect.node.families import Sample
-from trilens.collect.node.nvml import Gpu, GpuGone, GpuIdentity, GpuProcess, MigDevice, Nvml, Unanswered
+from trilens.collect.node.nvml import (
+    Gpu,
+    GpuGone,
+    GpuIdentity,
+    GpuProcess,
+    MigDevice,
+    MigPart,
+    Nvml,
+    Unanswered,
+)
 from trilens.model.errors import NodeError
 
 if TYPE_CHECKING:
@@ -71,11 +80,21 @@ class GpuReadings:
         samples.append(Sample("trilens_node_gpus", {"Hostname": self._node}, len(answering)))
         return samples
 
-    def processes(self) -> list[tuple[GpuIdentity, GpuProcess]]:
-        found: list[tuple[GpuIdentity, GpuProcess]] = []
+    def processes(self) -> dict[GpuIdentity, Sequence[GpuProcess]]:
+        """Of the GPUs that tell."""
+        found: dict[GpuIdentity, Sequence[GpuProcess]] = {}
         for gpu in self._gpus():
             with contextlib.suppress(Unanswered):
-                found += [(gpu.identity, process) for process in gpu.processes()]
+                found[gpu.identity] = gpu.processes()
+        return found
+
+    def mig_parts(self) -> dict[str, MigPart]:
+        """By their own UUIDs."""
+        found: dict[str, MigPart] = {}
+        for gpu in self._gpus():
+            with contextlib.suppress(Unanswered):
+                for part in gpu.mig_devices():
+                    found[part.identity.uuid] = MigPart(gpu.identity, part.identity)
         return found
 
     def known(self) -> tuple[GpuIdentity, ...]:

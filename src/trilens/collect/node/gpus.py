@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from trilens.collect.node.asking import Asker, Overdue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from trilens.collect.node.families import Sample
     from trilens.collect.node.gpu_readings import GpuReadings
-    from trilens.collect.node.nvml import GpuIdentity, GpuProcess
+    from trilens.collect.node.nvml import GpuIdentity, GpuProcess, MigPart
     from trilens.model.pci import PciAddress
 
 log = logging.getLogger(__name__)
@@ -45,8 +45,12 @@ class Gpus:
         self.pass_seconds = time.monotonic() - begun
         return samples or []
 
-    def processes(self) -> list[tuple[GpuIdentity, GpuProcess]]:
-        return self._ask(self._readings.processes) or []
+    def processes(self) -> Mapping[GpuIdentity, Sequence[GpuProcess]]:
+        """Of the GPUs that tell."""
+        return self._ask(self._readings.processes) or {}
+
+    def mig_parts(self) -> Mapping[str, MigPart]:
+        return self._ask(self._readings.mig_parts) or {}
 
     def _ask(self, question: Callable[[], T]) -> T | None:
         try:

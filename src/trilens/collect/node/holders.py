@@ -6,12 +6,16 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from trilens.collect.node.nvml import GpuIdentity
+    from trilens.collect.node.nvml import GpuIdentity, MigPart
     from trilens.collect.node.pod_resources import Device
 
-_UUID: Final = re.compile(r"(?P<uuid>(?:GPU|MIG)-[0-9a-fA-F-]{36})(?:::(?P<replica>\d+))?")
+# MIG-GPU-.../1/0 was what drivers before 470 called an instance.
+_UUID: Final = re.compile(
+    r"(?P<uuid>(?:GPU|MIG)-[0-9a-fA-F-]{36}|MIG-GPU-[0-9a-fA-F-]{36}/\d+/\d+)(?:::(?P<replica>\d+))?"
+)
+_MIG: Final = "MIG-"
 _NAMED: Final = re.compile(r"nvidia(?P<minor>\d+)(?:/vgpu(?P<replica>\d+))?")
 
 
@@ -21,14 +25,28 @@ class Holding(NamedTuple):
     uuid: str
     replica: str  # which share, where it is time-sliced
     device: Device
+    mig: MigPart | None = None  # of which GPU a MIG device is which instance, where the driver told
+
+    def is_of(self, gpu: GpuIdentity, instance: int | None) -> bool:
+        """Whether it is that GPU or a part of it; that very instance, where one is meant."""
+        if self.mig is None:
+            return self.uuid == gpu.uuid
+        return self.mig.gpu.uuid == gpu.uuid and instance in (None, self.mig.part.gpu_instance)
 
 
-def holdings(devices: Iterable[Device], gpus: Sequence[GpuIdentity]) -> list[Holding]:
+def names_mig(devices: Iterable[Device]) -> bool:
+    return any(device.device_id.startswith(_MIG) for device in devices)
+
+
+def holdings(
+    devices: Iterable[Device], gpus: Sequence[GpuIdentity], mig: Mapping[str, MigPart]
+) -> list[Holding]:
     """Device plugins name GPUs by UUID, by /dev/nvidiaN or by number; other devices are left out."""
     found = []
     for device in devices:
         if named := _UUID.fullmatch(device.device_id):
-            found.append(Holding(named["uuid"], named["replica"] or "", device))
+            uuid = named["uuid"]
+            found.append(Holding(uuid, named["replica"] or "", device, mig.get(uuid)))
             continue
         if named := _NAMED.fullmatch(device.device_id):
             matching = [gpu.uuid for gpu in gpus if gpu.minor == int(named["minor"])]

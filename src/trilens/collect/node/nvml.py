@@ -48,6 +48,11 @@ class MigIdentity(NamedTuple):
     profile: str  # 1g.10gb
 
 
+class MigPart(NamedTuple):
+    gpu: GpuIdentity
+    part: MigIdentity
+
+
 class GpuProcess(NamedTuple):
     pid: int
     memory_bytes: int | None
@@ -76,7 +81,10 @@ class Gpu(Protocol):
         """GPM metrics, averaged since they were last asked for. Empty the first time, and without GPM."""
         ...
 
-    def processes(self) -> Sequence[GpuProcess]: ...
+    def processes(self) -> Sequence[GpuProcess]:
+        """Raises GpuGone: who is on a GPU that answers nothing is not known."""
+        ...
+
     def mig_devices(self) -> Sequence[MigDevice]: ...
 
 
@@ -155,11 +163,16 @@ class _DriverGpu(_Handle):
     def processes(self) -> Sequence[GpuProcess]:
         found: dict[int, GpuProcess] = {}
         for question in ("ComputeRunningProcesses", "GraphicsRunningProcesses", "MPSComputeRunningProcesses"):
-            with contextlib.suppress(Unanswered):
-                for entry in self.ask(question):
-                    instance = getattr(entry, "gpuInstanceId", None)
-                    instance = None if instance in (None, 0xFFFFFFFF) else int(instance)
-                    found.setdefault(entry.pid, GpuProcess(entry.pid, entry.usedGpuMemory, instance))
+            try:
+                entries = self.ask(question)
+            except GpuGone:
+                raise
+            except Unanswered:  # not every GPU has every kind
+                continue
+            for entry in entries:
+                instance = getattr(entry, "gpuInstanceId", None)
+                instance = None if instance in (None, 0xFFFFFFFF) else int(instance)
+                found.setdefault(entry.pid, GpuProcess(entry.pid, entry.usedGpuMemory, instance))
         return list(found.values())
 
     def mig_devices(self) -> Sequence[MigDevice]:

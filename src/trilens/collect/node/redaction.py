@@ -36,8 +36,11 @@ _SHAPES: Final = re.compile(
     r"|eyJ[\w-]{8,1024}\.[\w-]{8,4096}\.[\w-]*"  # JSON web tokens
     r")"
 )
+# Of a text that was cut, the end or the beginning of a key may be all that is left.
 _PEM: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+    r"(?:-----BEGIN [A-Z ]*PRIVATE KEY-----|\A[A-Za-z0-9+/=\s]{1,16384}(?=-----END [A-Z ]*PRIVATE KEY-----))"
+    r".*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
 )
 
 

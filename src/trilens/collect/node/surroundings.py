@@ -8,15 +8,16 @@ from collections import OrderedDict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.collect.node.holders import Holding, holdings
+from trilens.collect.node.holders import Holding, holdings, names_mig
 from trilens.collect.node.pod_resources import list_devices
 from trilens.model.errors import NodeError
+from trilens.model.node import SAME_START_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from trilens.collect.node.gpus import Gpus
-    from trilens.collect.node.nvml import GpuIdentity
+    from trilens.collect.node.nvml import GpuIdentity, MigPart
     from trilens.collect.node.pod_output import PodName, PodOutput
     from trilens.collect.node.processes import Process, ProcessTable
     from trilens.settings.agent import AgentSettings
@@ -63,6 +64,7 @@ class Lookout:
         self._processes = processes
         self._output = output
         self._lock = threading.Lock()
+        self._mig: Mapping[str, MigPart] = {}
         self._remembered: OrderedDict[int, Process] = OrderedDict()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="trilens-lookout", daemon=True)
@@ -77,12 +79,8 @@ class Lookout:
         self._stopping.set()
 
     def look(self) -> None:
-        uses = tuple(
-            GpuUse(gpu, found.pid, found.memory_bytes, found.gpu_instance, self.process(found.pid))
-            for gpu, found in self._gpus.processes()
-        )
         self.seen = Surroundings(
-            uses,
+            tuple(self._uses()),
             self._held(),
             self._output.pods(),
             exporter_runs=self._settings.gpu_metrics == "auto" and self._processes.runs(_DCGM_EXPORTER),
@@ -107,6 +105,25 @@ class Lookout:
         pod = self.seen.pods.get(uid) or self._output.pods().get(uid)
         return {"namespace": pod.namespace, "pod": pod.name, "uid": uid} if pod else {"uid": uid}
 
+    def _uses(self) -> Iterator[GpuUse]:
+        """A GPU that does not tell who is on it still has those that were, as far as they are there."""
+        told = self._gpus.processes()
+        for gpu, found in told.items():
+            for pid, memory_bytes, gpu_instance in found:
+                yield GpuUse(gpu, pid, memory_bytes, gpu_instance, self.process(pid))
+        answering = {gpu.uuid for gpu in told}
+        for use in self.seen.uses:
+            if use.gpu.uuid not in answering and self._is_there(use.process):
+                yield use._replace(memory_bytes=None)
+
+    def _is_there(self, process: Process | None) -> bool:
+        now = self._processes.read(process.pid) if process is not None else None
+        return (
+            now is not None
+            and process is not None
+            and abs(now.started_ms - process.started_ms) <= SAME_START_MS
+        )
+
     def _held(self) -> tuple[Holding, ...]:
         if not self._settings.pod_resources.exists():
             self.problem = None  # no kubelet here
@@ -119,7 +136,9 @@ class Lookout:
             self.problem = str(e)
             return self.seen.held  # the last that was told
         self.problem = None
-        return tuple(holdings(devices, self._gpus.known))
+        if names_mig(devices):
+            self._mig = self._gpus.mig_parts() or self._mig
+        return tuple(holdings(devices, self._gpus.known, self._mig))
 
     def _look_on(self) -> None:
         while not self._stopping.wait(self._settings.interval.total_seconds()):

@@ -86,22 +86,34 @@ class GpuBook:
         if known is None:
             self._tell(GpuInterval(gpu, at_ms, None))
             return
-        if not gpu.cluster:  # before its cluster was read through, a node is only a host's name
-            gpu = replace(gpu, cluster=known.gpu.cluster, node=known.gpu.node)
-        if known.gpu == gpu:
+        if known.gpu == gpu or known.gpu == (gpu := _with_what_was_known(gpu, known.gpu)):
             return
-        if (known.gpu.cluster, known.gpu.node) == (gpu.cluster, gpu.node):
-            self._tell(known._replace(gpu=gpu))
-        elif not known.gpu.cluster:  # it was there all the time, and now it is known where that is
-            self._sink.gpu(known._replace(to_ms=known.from_ms))
-            self._tell(known._replace(gpu=gpu))
-        else:
+        if _with_what_was_known(known.gpu, gpu) != gpu:  # it moved, or was divided anew
             self._sink.gpu(known._replace(to_ms=max(self._seen_ms[gpu.key], known.from_ms)))
             self._tell(GpuInterval(gpu, max(at_ms, known.from_ms), None))
+            return
+        if (known.gpu.cluster, known.gpu.node) != (gpu.cluster, gpu.node):
+            # It was there all the time, and now it is known where that is.
+            self._sink.gpu(known._replace(to_ms=known.from_ms))
+        self._tell(known._replace(gpu=gpu))
 
     def _tell(self, interval: GpuInterval) -> None:
         self._open[interval.gpu.key] = interval
         self._sink.gpu(interval)
+
+
+def _with_what_was_known(gpu: Gpu, known: Gpu) -> Gpu:
+    """A reporter may leave out what another has told before, which does not make it untrue."""
+    # Before its cluster was read through, a node is only a host's name.
+    place = known if known.cluster and not gpu.cluster else gpu
+    return replace(
+        gpu,
+        cluster=place.cluster,
+        node=place.node or known.node,
+        index=gpu.index or known.index,
+        model=gpu.model or known.model,
+        profile=gpu.profile or known.profile,
+    )
 
 
 class BindingBook:
@@ -131,7 +143,8 @@ class BindingBook:
         """`there` are the pods that have not ended, `settled` the clusters of which that is known.
 
         Nobody tells who holds a GPU that reports nothing, so its holder stays for as long as it is there
-        itself, unless another one came.
+        itself, unless another one came. That also ends what was held in a cluster that goes by another name
+        now, or is not watched any more.
         """
         now = {_seat(binding): binding for binding in bindings}
         taken = {binding.gpu for binding in now.values()}
@@ -139,7 +152,7 @@ class BindingBook:
             self._hold(seat, binding, at_ms)
         for seat in [seat for seat in self._open if seat not in now]:
             key, pod, _ = seat
-            if pod.cluster not in settled:
+            if pod.cluster not in settled and key not in taken:
                 continue
             known = self._open[seat]
             if pod in there and key not in reporting and key not in taken:

@@ -85,6 +85,9 @@ class Pods:
     def is_no_workload(self, cluster: str, namespace: str, name: str) -> bool:
         return ((cluster, namespace, name) if cluster else (namespace, name)) in self._no_workload
 
+    def has_no_node(self, pod: PodKey) -> bool:
+        return not self._nodes.get(pod)
+
     def runs_elsewhere(self, pod: PodKey, cluster: str, node: str) -> str | None:
         """The node that a pod is on, where that is surely not this one: a host by a name that its cluster
         does not have may be any of its nodes."""

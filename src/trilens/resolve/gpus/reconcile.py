@@ -95,6 +95,12 @@ def _why_not(claim: Claim, pod: PodKey | None, gpu: Gpu | None, pods: Pods) -> D
             f"{_SPOKEN[claim.source]} names {name}, which is not there, or no longer",
             "if it is there: watch its cluster, or say which cluster with a label `cluster`",
         )
+    if pods.has_no_node(pod):
+        return Doubt(
+            "gpu-holder-elsewhere",
+            f"{_SPOKEN[claim.source]} names {name}, which is on no node yet: "
+            "an earlier pod of that name is meant",
+        )
     elsewhere = pods.runs_elsewhere(pod, gpu.cluster, gpu.node) if gpu is not None else None
     if elsewhere is not None:
         return Doubt(

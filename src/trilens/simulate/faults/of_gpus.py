@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from trilens.simulate.faults.of_jobs import hang_now
 from trilens.simulate.faults.scene import KernelLine
-from trilens.simulate.faults.xids import UNKNOWN, XIDS
+from trilens.simulate.faults.xids import LOST, UNKNOWN, XIDS
+from trilens.simulate.holders import holders_on
 from trilens.simulate.machines import show_health
+from trilens.simulate.program_output import cuda_failure
 
 if TYPE_CHECKING:
     from random import Random
 
     from trilens.simulate.faults.scene import Scene, Target
+    from trilens.simulate.faults.xids import Xid
     from trilens.simulate.scenario import Fault
     from trilens.simulate.truth import FaultTruth
 
@@ -32,17 +35,22 @@ def xid(scene: Scene, fault: Fault, chance: Random) -> bool:
         _break(scene, target, told, fault.lasts, lost=known.loses)
     else:
         scene.over(told)
-    _hurt(scene, target, told, kills=known.kills, hangs=known.hangs)
+    _hurt(scene, target, told, known)
     return True
 
 
-def _hurt(scene: Scene, target: Target, told: FaultTruth, *, kills: bool, hangs: bool) -> None:
+def _hurt(scene: Scene, target: Target, told: FaultTruth, known: Xid) -> None:
     if target.pod is None:
         return
     job = target.pod.job
-    if kills:
-        scene.work.fail(target.pod, "Error", 134, told.kind)
-    elif hangs and target.rank is not None and job.run is not None and job.run.trouble.hung_by is None:
+    if known.kills:
+        on_it = [
+            pod for pod in target.machine.pods.values() if target.gpu in {place.gpu for place in pod.places}
+        ]
+        for pod in on_it if known.breaks else [target.pod]:
+            rank = target.rank if pod is target.pod else None
+            scene.work.fail(pod, "Error", 134, told.kind, cuda_failure(rank, known.error))
+    elif known.hangs and target.rank is not None and job.run is not None and job.run.trouble.hung_by is None:
         told.to_ms = None
         hang_now(scene, job, target.rank, told)
 
@@ -54,7 +62,7 @@ def gpu_lost(scene: Scene, fault: Fault, chance: Random) -> bool:
         return False
     told = scene.tell(fault.kind, target=target)
     _break(scene, target, told, fault.lasts, lost=True)
-    _hurt(scene, target, told, kills=True, hangs=False)
+    _hurt(scene, target, told, LOST)
     return True
 
 
@@ -82,12 +90,19 @@ def _break(scene: Scene, target: Target, told: FaultTruth, lasts_s: float, *, lo
 
 def _log_xid(scene: Scene, target: Target, code: int) -> None:
     machine = target.machine
+    holder = None
     whose = "pid='<unknown>', name=<unknown>"
     if target.pod is not None:
-        local_rank = next(at for at, place in enumerate(target.pod.places) if place.gpu == target.gpu)
-        whose = f"pid={target.pod.pid(local_rank)}, name=python3"
+        uid = target.pod.uid
+        holder = next(
+            one
+            for one in holders_on(machine, scene.bank)
+            if (one.gpu.number, one.pod_uid) == (target.gpu, uid)
+        )
+        if holder.pid is not None:
+            whose = f"pid={holder.pid}, name=python3"
     place = f"PCI:0000:{machine.pci(target.gpu).lower()}:00"
     known = XIDS.get(code, UNKNOWN)
     text = f"NVRM: Xid ({place}): {code}, {whose}, {known.text}"
-    scene.kernel[machine.name].append(KernelLine(scene.api.now_ms, text))
+    scene.kernel[machine.name].append(KernelLine(scene.api.now_ms, text, holder))
     scene.bank.xid[machine.span.gpus.start + target.gpu] = code

@@ -2,103 +2,104 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from trilens.simulate.program_output import collective_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from trilens.simulate.faults.scene import Scene
+    from trilens.simulate.faults.scene import Scene, Target
     from trilens.simulate.jobs import SimJob
     from trilens.simulate.scenario import Fault
+    from trilens.simulate.training import Trouble
     from trilens.simulate.truth import FaultTruth
 
 
-def _trouble(scene: Scene, job: SimJob, told: FaultTruth, lasts_s: float, undo: Callable[[], None]) -> None:
-    """The run was changed: let it show, and undo it when it is over, if the run still is."""
+class _Change(NamedTuple):
+    """What comes over a run, and goes again."""
+
+    is_there: Callable[[Trouble], bool]
+    begin: Callable[[Trouble], None]
+    end: Callable[[Trouble], None]
+
+
+def _for_a_while(
+    scene: Scene, fault: Fault, job: SimJob, change: _Change, target: Target | None = None, detail: str = ""
+) -> bool:
+    """Let it show, and undo it when it is over, if the run still is. One of a sort at a time."""
     run = job.run
     assert run is not None
+    if change.is_there(run.trouble):
+        return False
+    told = scene.tell(fault.kind, target=target, job=job, detail=detail)
+    change.begin(run.trouble)
     run.change(scene.work.t_s)
     scene.work.refresh(job)
     scene.on_attempt[job].append(told)
 
     def mend() -> None:
         if told.to_ms is None and job.run is run:
-            undo()
+            change.end(run.trouble)
             run.change(scene.work.t_s)
             scene.work.refresh(job)
             scene.on_attempt[job].remove(told)
         scene.over(told)
 
-    scene.timeline.after(lasts_s, mend)
+    scene.timeline.after(fault.lasts, mend)
+    return True
 
 
 def thermal(scene: Scene, fault: Fault, chance: Random) -> bool:
     job = scene.training(fault, chance)
-    if job is None or job.run is None:
-        return False
-    rank = scene.rank(fault, job, chance)
-    trouble = job.run.trouble
-    if rank in trouble.slow:
-        return False
-    told = scene.tell(fault.kind, target=scene.gpu_of(job, rank), detail=f"{fault.factor:g} times slower")
-    trouble.slow[rank] = fault.factor
-    trouble.hot |= {rank}
-
-    def undo() -> None:
-        trouble.slow.pop(rank)
-        trouble.hot -= {rank}
-
-    _trouble(scene, job, told, fault.lasts, undo)
-    return True
+    return job is not None and _slow_rank(scene, fault, job, scene.rank(fault, job, chance), hot=True)
 
 
 def straggler(scene: Scene, fault: Fault, chance: Random) -> bool:
     job = scene.training(fault, chance, ranks=2)
-    if job is None or job.run is None:
-        return False
-    rank = scene.rank(fault, job, chance)
-    trouble = job.run.trouble
-    if rank in trouble.slow:
-        return False
-    told = scene.tell(fault.kind, target=scene.gpu_of(job, rank), detail=f"{fault.factor:g} times slower")
-    trouble.slow[rank] = fault.factor
+    return job is not None and _slow_rank(scene, fault, job, scene.rank(fault, job, chance), hot=False)
 
-    def undo() -> None:
+
+def _slow_rank(scene: Scene, fault: Fault, job: SimJob, rank: int, *, hot: bool) -> bool:
+    def begin(trouble: Trouble) -> None:
+        trouble.slow[rank] = fault.factor
+        trouble.hot |= {rank} if hot else set()
+
+    def end(trouble: Trouble) -> None:
         trouble.slow.pop(rank)
+        trouble.hot -= {rank}
 
-    _trouble(scene, job, told, fault.lasts, undo)
-    return True
+    change = _Change(lambda trouble: rank in trouble.slow, begin, end)
+    return _for_a_while(scene, fault, job, change, scene.gpu_of(job, rank), _slower(fault))
 
 
 def slow_data(scene: Scene, fault: Fault, chance: Random) -> bool:
-    job = scene.training(fault, chance)
-    if job is None or job.run is None:
-        return False
-    trouble = job.run.trouble
-    told = scene.tell(fault.kind, job=job, detail=f"{fault.factor:g} times slower")
-    trouble.data = fault.factor
+    def begin(trouble: Trouble) -> None:
+        trouble.data = fault.factor
 
-    def undo() -> None:
+    def end(trouble: Trouble) -> None:
         trouble.data = 1.0
 
-    _trouble(scene, job, told, fault.lasts, undo)
-    return True
+    job = scene.training(fault, chance)
+    change = _Change(lambda trouble: trouble.data != 1.0, begin, end)
+    return job is not None and _for_a_while(scene, fault, job, change, detail=_slower(fault))
 
 
 def checkpoint_failing(scene: Scene, fault: Fault, chance: Random) -> bool:
-    job = scene.training(fault, chance)
-    if job is None or job.run is None:
-        return False
-    trouble = job.run.trouble
-    told = scene.tell(fault.kind, job=job)
-    trouble.checkpoints_fail = True
+    def begin(trouble: Trouble) -> None:
+        trouble.checkpoints_fail = True
 
-    def undo() -> None:
+    def end(trouble: Trouble) -> None:
         trouble.checkpoints_fail = False
 
-    _trouble(scene, job, told, fault.lasts, undo)
-    return True
+    job = scene.training(fault, chance)
+    change = _Change(lambda trouble: trouble.checkpoints_fail, begin, end)
+    return job is not None and _for_a_while(scene, fault, job, change)
+
+
+def _slower(fault: Fault) -> str:
+    return f"{fault.factor:g} times slower"
 
 
 def nan(scene: Scene, fault: Fault, chance: Random) -> bool:
@@ -135,7 +136,10 @@ def hang_now(scene: Scene, job: SimJob, rank: int, told: FaultTruth) -> None:
         if job.run is run and run.trouble.hung_by == rank:
             # Those that waited give up, not the one that they waited for.
             waited = next(pod for pod in job.working if rank not in pod.ranks or len(job.working) == 1)
-            scene.work.fail(waited, "Error", 134, told.kind)
+            spokesman = next((one for one in waited.ranks if one != rank), rank)
+            step, timeout_s = int(run.step_at(scene.work.t_s)), scene.scenario.collective_timeout
+            words = collective_timeout(spokesman, step, timeout_s)
+            scene.work.fail(waited, "Error", 134, told.kind, words)
 
     scene.timeline.after(scene.scenario.collective_timeout, give_up)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from trilens.simulate.bank import GpuBank
     from trilens.simulate.cluster import Cluster
+    from trilens.simulate.holders import Holder
     from trilens.simulate.jobs import SimPod
     from trilens.simulate.machines import Machine
     from trilens.simulate.scenario import Fault, FaultKind, Scenario
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 class KernelLine(NamedTuple):
     at_ms: int
     text: str
+    holder: Holder | None  # of the GPU it is about, then
 
 
 class Target(NamedTuple):

@@ -38,6 +38,7 @@ class Operator:
     keeps_failed_pods: ClassVar[bool] = False
     keeps_children_when_held: ClassVar[bool] = False  # they are suspended with the job
     drops_at_end: ClassVar[frozenset[str]] = frozenset()  # kinds of children
+    drops_in_foreground: ClassVar[bool] = False  # children go after their pods: it asks for that
     replaces_single_pods: ClassVar[bool] = False  # else, one lost means all are made anew
     pod_restart_policy: ClassVar[str] = "Never"
     container: ClassVar[str] = "pytorch"

@@ -87,6 +87,7 @@ class JobSet(Operator):
     role = "workers"
     template_labels: dict[str, str] = {}  # noqa: RUF012 - never changed
     keeps_children_when_held = True
+    drops_in_foreground = True
     container = "trainer"
 
     def spec(self, job: SimJob) -> KubeDict:

@@ -36,6 +36,9 @@ class RayJob(Operator):
             "ray.io/originated-from-cr-name": job.name,
             "ray.io/originated-from-crd": self.kind,
         }
+        return [*self._put_up_cluster(api, job, origin), self._submit_to_it(api, job, origin)]
+
+    def _put_up_cluster(self, api: Cluster, job: SimJob, origin: dict[str, str]) -> list[PodPlan]:
         name = f"{job.name}-{api.suffix()}"
         labels = {**job.labels, **origin}
         ray_cluster = api.create(
@@ -43,57 +46,47 @@ class RayJob(Operator):
         )
         job.children.append(ray_cluster)
         life = job.begun  # each RayCluster is one
-        common = {"ray.io/cluster": name, "ray.io/is-ray-node": "yes", **origin}
-        marks = {
-            **common,
-            "ray.io/node-type": "head",
-            "ray.io/group": "headgroup",
-            "ray.io/identifier": f"{name}-head",
-        }
-        head_spec = pod_spec(job, self, works=False)
-        head = api.create(
-            pod_of(ray_cluster, f"{name}-head-{api.suffix()}", marks, head_spec, job, serves=False)
+
+        def marks(node_type: str, group: str) -> dict[str, str]:
+            return {
+                "ray.io/cluster": name,
+                "ray.io/is-ray-node": "yes",
+                **origin,
+                "ray.io/node-type": node_type,
+                "ray.io/group": group,
+                "ray.io/identifier": f"{name}-{node_type}",
+            }
+
+        head = pod_of(
+            ray_cluster,
+            f"{name}-head-{api.suffix()}",
+            marks("head", "headgroup"),
+            pod_spec(job, self, works=False),
+            job,
+            serves=False,
         )
-        plans = [PodPlan(head, "head", node_rank=0, attempt=life, works=False)]
-        marks = {
-            **common,
-            "ray.io/node-type": "worker",
-            "ray.io/group": _GROUP,
-            "ray.io/identifier": f"{name}-worker",
-        }
-        spec = pod_spec(job, self)
+        plans = [PodPlan(api.create(head), "head", node_rank=0, attempt=life, works=False)]
+        own, spec = marks("worker", _GROUP), pod_spec(job, self)
         for index in range(job.template.pods):
-            pod = api.create(pod_of(ray_cluster, f"{name}-{_GROUP}-worker-{api.suffix()}", marks, spec, job))
+            pod = api.create(pod_of(ray_cluster, f"{name}-{_GROUP}-worker-{api.suffix()}", own, spec, job))
             first_rank = index * job.template.gpus_per_pod
             plans.append(PodPlan(pod, "worker", attempt=life, first_rank=first_rank))
-        submitter = api.create(
-            child(
-                job.top,
-                "batch/v1",
-                "Job",
-                job.name if not life else f"{job.name}-{api.suffix()}",
-                origin,
-                {"parallelism": 1, "completions": 1, "backoffLimit": 2, "template": {"spec": head_spec}},
-            )
-        )
+        return plans
+
+    def _submit_to_it(self, api: Cluster, job: SimJob, origin: dict[str, str]) -> PodPlan:
+        """A Job of its own runs `ray job submit`."""
+        spec = pod_spec(job, self, works=False)
+        name = job.name if not job.begun else f"{job.name}-{api.suffix()}"
+        of_job = {"parallelism": 1, "completions": 1, "backoffLimit": 2, "template": {"spec": spec}}
+        submitter = api.create(child(job.top, "batch/v1", "Job", name, origin, of_job))
         job.children.append(submitter)
         own = {
             **origin,
-            "batch.kubernetes.io/job-name": submitter["metadata"]["name"],
+            "batch.kubernetes.io/job-name": name,
             "batch.kubernetes.io/controller-uid": submitter["metadata"]["uid"],
         }
-        pod = api.create(
-            pod_of(
-                submitter,
-                f"{submitter['metadata']['name']}-{api.suffix()}",
-                own,
-                head_spec,
-                job,
-                serves=False,
-            )
-        )
-        plans.append(PodPlan(pod, "submitter", attempt=0, works=False))
-        return plans
+        pod = pod_of(submitter, f"{name}-{api.suffix()}", own, spec, job, serves=False)
+        return PodPlan(api.create(pod), "submitter", attempt=0, works=False)
 
     def stays_at_end(self, plan: PodPlan) -> bool:
         return plan.role == "submitter"

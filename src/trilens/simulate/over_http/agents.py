@@ -1,7 +1,6 @@
 """`trilens agent` on each simulated node: the same pages in the same shapes, from what the world knows.
 
-The kernel's lines are told with whoever was on the GPU when they were written. A MIG device is not among the
-kubelet's devices here: it has a UUID of its own, which the world does not give it.
+The kernel's lines are told with whoever was on the GPU when they were written.
 """
 
 from __future__ import annotations
@@ -53,6 +52,7 @@ class _Fault(NamedTuple):
     pid: int | None
     process: str | None
     text: str
+    holder: Holder | None
 
 
 class Agents:
@@ -64,7 +64,7 @@ class Agents:
     def routes(self) -> list[web.AbstractRouteDef]:
         pages: dict[str, Callable[[str, web.Request], dict[str, Any]]] = {
             "healthz": lambda node, _request: self._health(node),
-            "v1/output": lambda node, _request: self._output(node),
+            "v1/output": lambda node, request: self._output(node, request.query),
             "v1/devices": lambda node, _request: self._devices(node),
             "v1/processes": lambda node, _request: self._processes(node),
             "v1/events": lambda node, request: self._events(node, int(request.query.get("after", "0"))),
@@ -79,10 +79,24 @@ class Agents:
         self._world.gpus(node)  # raises where nobody answers
         return {"healthy": True, "problems": {}}
 
-    def _output(self, node: str) -> dict[str, Any]:
-        """Simulated programs write nothing."""
-        self._world.gpus(node)
-        return {"node": node, "pods": []}
+    def _output(self, node: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        pods = [
+            {
+                "namespace": one.namespace,
+                "name": one.pod,
+                "uid": one.pod_uid,
+                "containers": [
+                    {
+                        "container": one.container,
+                        "runs": [{"run": run, "lines": lines} for run, lines in one.runs.items()],
+                        "termination_messages": [],
+                    }
+                ],
+            }
+            for one in self._world.output(node)
+            if asked.get("namespace", one.namespace) == one.namespace and asked.get("pod", one.pod) == one.pod
+        ]
+        return {"node": node, "pods": pods}
 
     async def _targets(self, request: web.Request) -> web.Response:
         return targets(
@@ -113,15 +127,12 @@ class Agents:
                 yield _Sample(
                     "trilens_gpu_process_memory_bytes", _process_labels(holder, here), holder.memory_bytes
                 )
-            if not holder.instance:
-                labels = {"UUID": holder.gpu.uuid, **_device(holder), **here}
-                yield _Sample("trilens_node_device_info", labels, 1)
+            yield _Sample("trilens_node_device_info", {"UUID": holder.device, **_device(holder), **here}, 1)
 
     def _devices(self, node: str) -> dict[str, Any]:
         devices = [
-            {"uuid": holder.gpu.uuid, "device_id": holder.gpu.uuid, **_device(holder)}
+            {"uuid": holder.device, "device_id": _device_id(holder), **_device(holder)}
             for holder in self._world.holders(node)
-            if not holder.instance
         ]
         return {"node": node, "devices": devices}
 
@@ -153,7 +164,7 @@ class Agents:
 
     def _event(self, node: str, fault: _Fault, gpu: GpuOnNode | None) -> dict[str, Any]:
         known = XIDS.get(fault.code)
-        pods = self._pods_on(gpu.uuid, fault.t_ms) if gpu is not None else []
+        holder = fault.holder
         return {
             "number": fault.number,
             "id": f"{node}:{fault.number}",
@@ -168,20 +179,12 @@ class Agents:
             "node": node,
             "uuid": gpu.uuid if gpu else None,
             "gpu": gpu.number if gpu else None,
-            "process": None,
-            "pods": pods,
-            "by": "device" if pods else None,
+            "process": _process(holder) if holder is not None and holder.pid is not None else None,
+            "workload": None,
+            "pods": [_pod(holder)] if holder is not None else [],
+            "by": None if holder is None else "device" if holder.pid is None else "process",
             "process_name": fault.process,
         }
-
-    def _pods_on(self, uuid: str, at_ms: int) -> list[dict[str, str]]:
-        truth = self._world.truth
-        seats = [
-            truth.seats[held.pod_uid]
-            for held in truth.gpus
-            if held.gpu_uuid == uuid and held.from_ms <= at_ms and (held.to_ms is None or at_ms <= held.to_ms)
-        ]
-        return [{"namespace": seat.namespace, "pod": seat.pod, "uid": seat.pod_uid} for seat in seats]
 
     def _faults(self, node: str) -> Iterator[_Fault]:
         for number, line in enumerate(self._world.kernel_faults(node), 1):
@@ -197,6 +200,7 @@ class Agents:
                 pid=int(pid) if pid is not None and pid.isdigit() else None,
                 process=read["name"] if read["name"] not in (None, "<unknown>") else None,
                 text=read["text"],
+                holder=line.holder,
             )
 
 
@@ -229,6 +233,11 @@ def _device(holder: Holder) -> dict[str, str]:
     }
 
 
+def _device_id(holder: Holder) -> str:
+    """As the device plugin names it."""
+    return holder.device if holder.replica is None else f"{holder.device}::{holder.replica}"
+
+
 def _pod(holder: Holder) -> dict[str, str]:
     return {"namespace": holder.namespace, "pod": holder.pod, "uid": holder.pod_uid}
 
@@ -237,7 +246,7 @@ def _process(holder: Holder) -> dict[str, Any]:
     return {
         "pid": holder.pid,
         "name": "python3",
-        "started_ms": holder.since_ms,
+        "started_ms": holder.started_ms,
         "process_group": holder.pid,
         "session": holder.pid,
         "user": "root",

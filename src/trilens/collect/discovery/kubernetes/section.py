@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from trilens.collect.config_section import ConfigPath, Section
 from trilens.collect.http_config import HttpConfig
+from trilens.model.masking import without_passwords
 
 RoleName = Literal["node", "pod", "service", "endpoints", "endpointslice"]
 
@@ -63,7 +64,7 @@ class KubernetesSdConfig(HttpConfig):
     @classmethod
     def _is_http(cls, url: str | None) -> str | None:
         if url and not re.match(r"https?://[^/]", url):
-            raise ValueError(f"{url!r} is not an http:// or https:// URL")
+            raise ValueError(f"{without_passwords(url)!r} is not an http:// or https:// URL")
         return url.rstrip("/") if url else None
 
     @field_validator("kubeconfig_file", mode="before")

@@ -1,7 +1,9 @@
-"""Following a cluster of 10,000 GPUs, on a real API server: `python -m bench.kubernetes`.
+"""The watching alone, of a cluster of 10,000 GPUs on a real API server: `python -m bench.watching`.
 
-The cluster is 1,250 nodes with 5,000 pods. It is followed by a process of its own, so that what that uses can
-be told from what making the cluster uses. Prints one JSON object.
+bench/cluster.py measures all of `trilens up` against a simulated cluster; here is only what lists and
+watches, against kube-apiserver and etcd. The cluster is 1,250 nodes with 5,000 pods. It is followed by a
+process of its own, so that what that uses can be told from what making the cluster uses. Prints one JSON
+object.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from bench.kubernetes_watcher import MADE_AT
+from bench.watcher import MADE_AT
 from kubernetes_api import kubernetes_server
 from kubernetes_client import NODES, PODS, Json, KubernetesClient, Resource
 
@@ -59,7 +61,7 @@ def run(nodes: int, pods: int, seconds: float) -> Result:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, kubernetes_server(Path(folder)) as server:
         admin = server.client()
         _make_cluster(admin, nodes, pods)
-        command = [sys.executable, "-m", "bench.kubernetes_watcher", str(server.kubeconfig())]
+        command = [sys.executable, "-m", "bench.watcher", str(server.kubeconfig())]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watcher:
             assert watcher.stdout is not None
             assert watcher.stdin is not None

@@ -1,0 +1,91 @@
+"""Settings that are read again while the server runs: scraping and rules follow, the rest needs a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trilens.model.errors import ConfigError, TrilensError
+from trilens.serve.cluster_jobs import job_maker
+from trilens.serve.rules import rule_groups
+from trilens.serve.scrape_jobs import scrape_configs
+from trilens.settings.differences import differing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trilens.alert.manager import RuleManager
+    from trilens.collect.monitors.following import Monitors
+    from trilens.serve.scrape_jobs import ScrapeJobs
+    from trilens.settings.tree import Settings
+
+log = logging.getLogger(__name__)
+
+_RELOADABLE: Final = ("scrape", "rules")
+
+
+class InForce(NamedTuple):
+    settings: Settings
+    since: datetime
+    is_latest: bool = True  # the last reload, if there was one, succeeded
+
+
+class Followers(NamedTuple):
+    """Who follows a reload, as far as the server has them."""
+
+    jobs: ScrapeJobs | None
+    rules: RuleManager | None
+    monitors: Monitors | None
+
+
+class Reloading:
+    def __init__(self, settings: Settings, load: Callable[[], Settings], followers: Followers) -> None:
+        self.in_force = InForce(settings, datetime.now(UTC))
+        self._load = load
+        self._followers = followers
+        self._one_at_a_time = asyncio.Lock()  # or scraping is of one reading, and rules are of another
+
+    async def reload(self) -> None:
+        """Raises TrilensError with nothing taken over."""
+        async with self._one_at_a_time:
+            try:
+                settings = await asyncio.to_thread(self._take_over)
+            except Exception:
+                self.in_force = self.in_force._replace(is_latest=False)
+                raise
+            self.in_force = InForce(settings, datetime.now(UTC))
+
+    async def reload_logged(self) -> None:
+        """For a signal, which has nobody to tell of an error."""
+        try:
+            await self.reload()
+        except TrilensError as e:
+            log.error("reload failed, the old settings stay", extra={"error": str(e)})
+        except Exception:  # the next signal is heeded all the same
+            log.exception("reload failed, which is a defect")
+
+    def _take_over(self) -> Settings:
+        """All is read and checked before anything changes."""
+        before, wanted = self.in_force.settings, self._load()
+        _refuse_other_changes(before, wanted)
+        configs, groups, make = scrape_configs(wanted), rule_groups(wanted), job_maker(wanted)
+        jobs, rules, monitors = self._followers
+        if jobs is not None:
+            jobs.configure(configs)
+        if monitors is not None:
+            monitors.make_with(make)
+        if rules is not None:
+            rules.reload(groups)
+        log.info("settings reloaded", extra={"jobs": len(configs)})
+        return before.model_copy(update={group: getattr(wanted, group) for group in _RELOADABLE})
+
+
+def _refuse_other_changes(now: Settings, wanted: Settings) -> None:
+    """Half of a file in force would be worse than an error: who changed these expects them to count."""
+    if paths := differing(now, wanted, besides=_RELOADABLE):
+        raise ConfigError(
+            f"{', '.join(paths)}: cannot change while the server runs; nothing was taken over",
+            hint="restart it, or undo these and reload again",
+        )
