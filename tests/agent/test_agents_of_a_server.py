@@ -156,7 +156,7 @@ def test_an_agent_that_counts_anew_tells_nothing_twice(tmp_path: Path, workstati
         with server(tmp_path, "--config", config) as (url, _):
             until(lambda: len(data(url, "/api/events")) == 2, "two faults are two events")
             endpoint.stop()
-            until(lambda: _warned(url, "does not answer"), "nobody says that the agent is gone")
+            until(lambda: _warned(url, "nothing new from the agent"), "nobody says that the agent is gone")
             # Unknown is not gone.
             assert [one["name"] for one in data(url, "/api/workloads")] == ["sweep-7"]
             (workstation.folder / "state.json").unlink()
@@ -166,7 +166,7 @@ def test_an_agent_that_counts_anew_tells_nothing_twice(tmp_path: Path, workstati
                 workstation.report(FAULT)
                 workstation.report(FAULT)
                 until(lambda: len(data(url, "/api/events")) >= 3, "the third fault was not taken")
-                until(lambda: not _warned(url, "does not answer"), "the agent is back")
+                until(lambda: not _warned(url, "nothing new from the agent"), "the agent is back")
                 assert len(data(url, "/api/events")) == 3
                 assert data(url, "/api/events", node="gpu-2") == []
                 assert data(url, "/api/events", workload="Run/sweep-7", limit="1")[0]["code"] == 31
