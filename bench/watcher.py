@@ -1,4 +1,4 @@
-"""Follows a cluster for bench/watching.py: says when all is known, and at the end what it took."""
+"""Follows a cluster for bench/object_watch.py: says when all is known, and at the end what it took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watching alone, of a cluster of 10,000 GPUs on a real API server: `python -m bench.watching`.
+"""The watching alone, of a cluster of 10,000 GPUs on a real API server: `python -m bench.object_watch`.
 
 bench/cluster.py measures all of `trilens up` against a simulated cluster; here is only what lists and
 watches, against kube-apiserver and etcd. The cluster is 1,250 nodes with 5,000 pods. It is followed by a
