@@ -67,6 +67,8 @@ def test_a_job_of_hundreds_on_one_screen(capsys: pytest.CaptureFixture[str]) -> 
             "seconds_in_phase": {"running": 1860.0},
             "steps": [],
         },
+        [],
+        0.0,
         every=False,
     )
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

@@ -73,6 +73,15 @@ def test_the_global_interval_counts_here_too(tmp_path: Path, global_: dict[str, 
     assert {job.scrape_interval.seconds for job in (*inline, *from_file)} == {expected}
 
 
+def test_agents_are_scraped_as_often_as_the_rest(tmp_path: Path) -> None:
+    agents = {"scrape_config": {"static_configs": [{"targets": ["a:9334"]}]}}
+    (job,) = jobs(tmp_path, {}, {"global": {"scrape_interval": "7s"}}, agents=agents)
+    assert job.scrape_interval.total_seconds() == 7
+    agents["scrape_config"]["scrape_interval"] = "3s"
+    (job,) = jobs(tmp_path, {}, {"global": {"scrape_interval": "7s"}}, agents=agents)
+    assert job.scrape_interval.total_seconds() == 3
+
+
 def test_a_job_of_the_same_name_is_refused(tmp_path: Path) -> None:
     own = {"scrape_configs": [{"job_name": "kubernetes-pods"}]}
     with pytest.raises(ConfigError, match="there is a job 'kubernetes-pods'"):

@@ -22,16 +22,20 @@ def fold(found: Group, alike: Callable[[dict[str, Any]], object], *, every: bool
         return [[one] for one in found], 0
     last = max((one["attempt"] for one in found), default=0)
     kept = [one for one in found if one["attempt"] == last]
-    left_out = len(found) - len(kept)
-    if len(kept) <= WHOLE:
-        return [[one] for one in kept], left_out
+    return rows_of(kept, alike), len(found) - len(kept)
+
+
+def rows_of(found: Group, alike: Callable[[dict[str, Any]], object]) -> list[Group]:
+    """A row for each, or where there are many, one for those that are alike."""
+    if len(found) <= WHOLE:
+        return [[one] for one in found]
     by_likeness: dict[object, Group] = {}
-    for one in kept:
+    for one in found:
         by_likeness.setdefault(alike(one), []).append(one)
     groups: list[Group] = []
     for group in by_likeness.values():
         groups += [group] if len(group) > _FEW else [[one] for one in group]
-    return groups, left_out
+    return groups
 
 
 def say_left_out(count: int, what: str) -> None:

@@ -28,7 +28,7 @@ def show(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """Show one workload: members, ranks, GPUs, phases, events.
+    """Show one workload: members, ranks, GPUs, what its programs say, phases, events.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
@@ -37,18 +37,28 @@ def show(
     from trilens.cli.event_text import show_events
     from trilens.cli.kubectl import namespace_wanted
     from trilens.cli.naming import path_of
+    from trilens.cli.program import programs_of
     from trilens.cli.times import at_parameter
     from trilens.cli.workload_text import show_workload
+    from trilens.model.errors import ServerError
 
-    params = at_parameter(at, time.time())
+    now_s = time.time()
+    params = at_parameter(at, now_s)
     with Client(server) as client:
         path = path_of(client, workload, namespace_wanted(namespace, all_namespaces), params)
         answer = client.get(f"/api/workloads/{quote(path)}", params)
         until = {"to": params["at"]} if "at" in params else {}
         events = client.get("/api/events", {"workload": path, "from": "0", "limit": _EVENTS, **until})["data"]
+        try:
+            programs = programs_of(client, answer["data"]["workload"], params)
+        except ServerError as e:  # another server may hold the samples; the records are here all the same
+            typer.echo(f"warning: what its programs say is not known: {e}", err=True)
+            programs = []
     show_notes(answer)
     if as_json:
-        typer.echo(json.dumps([{**answer["data"], "events": events}], ensure_ascii=False))
+        typer.echo(
+            json.dumps([{**answer["data"], "programs": programs, "events": events}], ensure_ascii=False)
+        )
     else:
-        show_workload(answer["data"], every=every)
+        show_workload(answer["data"], programs, float(params.get("at", now_s)), every=every)
         show_events(events)

@@ -58,3 +58,11 @@ def show_moment(seconds: float) -> str:
         + (f".{stamp.microsecond // 1000:03}" if seconds % 1 else "")
         + "Z"
     )
+
+
+def show_length(seconds: float) -> str:
+    """The two largest units: 3d 4h, 5m 6s, 7s."""
+    whole = int(seconds)
+    parts = [(whole // 86_400, "d"), (whole // 3_600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
+    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count) or "0s"

@@ -11,7 +11,8 @@ from trilens.cli.folding import WHOLE, fold, one_or_count, ranges, say_left_out
 from trilens.cli.gpu_text import show_gpus
 from trilens.cli.order import natural
 from trilens.cli.plain_table import print_table
-from trilens.cli.times import show_moment
+from trilens.cli.program import show_programs
+from trilens.cli.times import show_length, show_moment
 
 _UNKNOWN = "-"
 
@@ -37,7 +38,7 @@ def workloads_table(found: list[dict[str, Any]], at_s: float) -> None:
     print_table(["cluster", *titles] if several else titles, rows, may_go=("attempt", "team", "kind"))
 
 
-def show_workload(found: dict[str, Any], *, every: bool) -> None:
+def show_workload(found: dict[str, Any], programs: list[dict[str, Any]], at_s: float, *, every: bool) -> None:
     """Unless `every`, only the last attempt's members and GPUs, and those that are alike in one row."""
     one = found["workload"]
     kind = f"{one['kind']}.{one['group']}" if one["group"] else one["kind"]
@@ -59,6 +60,7 @@ def show_workload(found: dict[str, Any], *, every: bool) -> None:
         typer.echo("  none: it has no pods")
     say_left_out(earlier, "of earlier attempts")
     show_gpus(found["gpus"], every=every)
+    show_programs(programs, at_s, every=every)
     typer.echo("\nphases")
     phases = found["phases"] if every else found["phases"][-WHOLE:]
     say_left_out(len(found["phases"]) - len(phases), "before these")
@@ -69,7 +71,7 @@ def show_workload(found: dict[str, Any], *, every: bool) -> None:
                 str(span["attempt"]),
                 span["phase"],
                 show_moment(span["from_ms"] / 1000),
-                _length(span["seconds"]),
+                show_length(span["seconds"]),
                 span["reason"],
             ]
             for span in phases
@@ -77,7 +79,7 @@ def show_workload(found: dict[str, Any], *, every: bool) -> None:
         folds=("reason",),
     )
     spent = sorted(found["seconds_in_phase"].items(), key=lambda pair: -pair[1])
-    typer.echo("in all: " + ", ".join(f"{phase} {_length(seconds)}" for phase, seconds in spent))
+    typer.echo("in all: " + ", ".join(f"{phase} {show_length(seconds)}" for phase, seconds in spent))
     if found["steps"]:
         typer.echo("\nsteps")
         print_table(["step", "state", "since", "for", "pod"], [_step(step) for step in found["steps"]])
@@ -92,7 +94,7 @@ def _state(one: dict[str, Any]) -> str:
     if not phase:
         return "in no phase that is known"
     reason = f" ({phase['reason']})" if phase["reason"] else ""
-    return f"{phase['phase']}{reason} for {_length(phase['seconds'])}"
+    return f"{phase['phase']}{reason} for {show_length(phase['seconds'])}"
 
 
 def _member_alike(member: dict[str, Any]) -> object:
@@ -126,7 +128,7 @@ def _step(step: dict[str, Any]) -> list[str]:
         step["name"],
         step["state"],
         show_moment(step["started_ms"] / 1000) if begun else _UNKNOWN,
-        _length(step["seconds"]) if begun else _UNKNOWN,
+        show_length(step["seconds"]) if begun else _UNKNOWN,
         step["pod"] or _UNKNOWN,
     ]
 
@@ -136,21 +138,13 @@ def _standing(one: dict[str, Any], at_s: float) -> tuple[str, str]:
     phase, gone = one["phase"], one["gone"]
     if gone:
         last = f", last {gone['phase']}" if gone["phase"] else ""
-        return f"gone{last}", _length(max(0.0, at_s - gone["at_ms"] / 1000))
-    return (phase["phase"], _length(phase["seconds"])) if phase else (_UNKNOWN, _UNKNOWN)
+        return f"gone{last}", show_length(max(0.0, at_s - gone["at_ms"] / 1000))
+    return (phase["phase"], show_length(phase["seconds"])) if phase else (_UNKNOWN, _UNKNOWN)
 
 
 def _members(count: dict[str, Any]) -> str:
     ready = "?" if count["ready"] is None else count["ready"]
     return f"{ready}/{count['total']}"
-
-
-def _length(seconds: float) -> str:
-    """The two largest units: 3d 4h, 5m 6s, 7s."""
-    whole = int(seconds)
-    parts = [(whole // 86_400, "d"), (whole // 3_600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s")]
-    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count) or "0s"
 
 
 def _section(title: str, lines: list[str]) -> None:

@@ -216,12 +216,17 @@ def load_scrape_configs(
 
 
 def load_scrape_config(
-    section: Mapping[str, Any], base_dir: Path, place: Place, job_name: str
+    section: Mapping[str, Any],
+    base_dir: Path,
+    place: Place,
+    job_name: str,
+    defaults: Mapping[str, Any] | None = None,
 ) -> ScrapeConfig:
-    """One job that is written by itself, and has its name from us."""
+    """One job that is written by itself, and has its name from us; `defaults` as `global` has them."""
     if "job_name" in section:
         raise _wrong(place / "job_name", f"this job is called {job_name}, and needs no name")
-    return _load_one({**section, "job_name": job_name}, _Defaults({}, place), place, base_dir)
+    values = {key: value for key, value in (defaults or {}).items() if key in _GLOBAL_DEFAULTS}
+    return _load_one({**section, "job_name": job_name}, _Defaults(values, place), place, base_dir)
 
 
 def read_scrape_configs(file: Path, what: str) -> list[ScrapeConfig]:

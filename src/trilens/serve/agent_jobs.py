@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.collect.config import load_scrape_config
 from trilens.model.errors import ConfigError
+from trilens.serve.scrape_global import scrape_global
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,10 @@ JOB: Final = "trilens-agent"
 def agent_configs(settings: Settings) -> list[ScrapeConfig]:
     """None or one."""
     section = settings.agents.scrape_config
-    return [load_scrape_config(section, settings.base_dir, settings.agents_place, JOB)] if section else []
+    if not section:
+        return []
+    place, defaults = settings.agents_place, scrape_global(settings)
+    return [load_scrape_config(section, settings.base_dir, place, JOB, defaults)]
 
 
 def jobs_of_agents(settings: Settings, others: Iterable[ScrapeConfig]) -> list[ScrapeConfig]:

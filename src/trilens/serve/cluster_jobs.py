@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from trilens.collect.cluster_scope import scope_of
 from trilens.collect.config import load_scrape_configs
 from trilens.collect.http_client import HttpClient
 from trilens.collect.known_jobs import annotation_jobs, exporter_jobs
 from trilens.model.errors import ConfigError
-from trilens.settings.yaml_file import read_yaml
+from trilens.serve.scrape_global import scrape_global
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from trilens.serve.scrape_jobs import ScrapeJobs
     from trilens.settings.kubernetes import ClusterSettings
     from trilens.settings.tree import Settings
-
-_INTERVAL: Final = "30s"  # as the Prometheus operator has it; dcgm-exporter looks no more often
 
 
 def jobs_of_clusters(settings: Settings, configured: list[ScrapeConfig]) -> list[ScrapeConfig]:
@@ -49,7 +47,9 @@ def jobs_of_clusters(settings: Settings, configured: list[ScrapeConfig]) -> list
                 f"there is a job {document['job_name']!r}, as exporters or annotations of a cluster make one",
                 hint="rename it, or leave these out",
             )
-    return load_scrape_configs({"global": _global(settings), "scrape_configs": documents}, settings.base_dir)
+    return load_scrape_configs(
+        {"global": scrape_global(settings), "scrape_configs": documents}, settings.base_dir
+    )
 
 
 def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
@@ -75,23 +75,13 @@ def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
 
 def job_maker(settings: Settings) -> Callable[[dict[str, Any]], ScrapeConfig]:
     """Makes jobs of the documents that monitors give, and raises ConfigError for those that make no sense."""
-    return partial(_checked_job, _global(settings), settings.base_dir)
+    return partial(_checked_job, scrape_global(settings), settings.base_dir)
 
 
 def _scopes(settings: Settings) -> Iterator[tuple[ClusterScope, ClusterSettings]]:
     clusters = settings.kubernetes.clusters
     for name, cluster in clusters.items():
         yield scope_of(name, cluster, settings.base_dir, alone=len(clusters) == 1), cluster
-
-
-def _global(settings: Settings) -> dict[str, Any]:
-    """The `global` of the scrape configuration counts for these jobs too."""
-    file = settings.scrape.config_file
-    if file is None:
-        given = settings.scrape.global_config
-    else:
-        given = (read_yaml(file, "scrape.config_file").tree or {}).get("global") or {}
-    return {"scrape_interval": _INTERVAL, **given}
 
 
 def _checked_job(defaults: Mapping[str, Any], base_dir: Path, document: dict[str, Any]) -> ScrapeConfig:
