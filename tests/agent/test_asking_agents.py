@@ -126,6 +126,7 @@ def test_a_machine_that_is_asked_no_more_ends_though_another_never_answered(aske
         until(lambda: asked.ready() == [1], "its process is not at work")
         asked.name(dead)
         until(lambda: asked.intake.members() == {}, "it is still there")
+        assert asked.ready() == []
 
 
 def test_a_fault_of_a_machine_whose_clock_is_ahead_has_happened(asked: Asked, node: Node) -> None:

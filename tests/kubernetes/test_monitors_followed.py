@@ -131,6 +131,7 @@ async def test_jobs_are_made_anew_when_what_they_are_made_with_changes(tmp_path:
         await followed.until_jobs("a")
         await asyncio.to_thread(followed.monitors.make_with, make)
         await followed.until(lambda: followed.jobs["serviceMonitor/ml/a/0"].scrape_interval.seconds == 7)
+        assert followed.jobs["serviceMonitor/ml/a/0"].scrape_timeout.seconds == 5
     followed.monitors.make_with(make)  # when it has ended, nothing is lost
 
 
@@ -142,8 +143,10 @@ async def test_only_those_with_the_labels_or_selected_by_a_prometheus(tmp_path: 
         selector = {"serviceMonitorSelector": {"matchLabels": {"release": "p"}}}
         followed.tell(of_operator("Prometheus", "k8s", selector))
         await followed.until_jobs("both")
+        assert followed.made == ["serviceMonitor/ml/both/0"]
         followed.monitors.removed(of_operator("Prometheus", "k8s", selector))
         await followed.until_jobs()
+        assert followed.jobs == {}
 
 
 async def test_one_that_cannot_be_used_is_said_and_hinders_no_other(tmp_path: Path) -> None:
@@ -167,9 +170,11 @@ async def test_jobs_that_were_not_taken_over_are_offered_again(tmp_path: Path) -
         followed.refuses = True
         followed.tell(monitor("a"), monitor("b", {"oauth2": {"x": "y"}}))
         await followed.until(lambda: bool(followed.complaints()))
+        assert followed.jobs == {}
         followed.refuses = False
         followed.tell(monitor("c"))
         await followed.until_jobs("a", "c")
+        assert set(followed.jobs) == {"serviceMonitor/ml/a/0", "serviceMonitor/ml/c/0"}
 
 
 @pytest.mark.parametrize(

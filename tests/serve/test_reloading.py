@@ -92,6 +92,7 @@ async def test_a_signal_that_comes_while_the_server_starts_is_heeded_once_it_run
         serving = asyncio.create_task(run.serve(wanted, load, lambda *_: None))
         async with asyncio.timeout(30):
             await reloaded.wait()
+        assert not serving.done()
         os.kill(os.getpid(), signal.SIGTERM)
         await serving
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from trilens.simulate.cluster import condition, owned_by, with_condition
@@ -27,7 +28,7 @@ class PodPlan(NamedTuple):
     first_rank: int | None = None  # of the ranks that run in it
 
 
-class Operator:
+class Operator(ABC):
     """The defaults are what most operators do."""
 
     kind: ClassVar[str]
@@ -58,12 +59,12 @@ class Operator:
             }
         )
 
-    def spec(self, job: SimJob) -> KubeDict:
-        raise NotImplementedError
+    @abstractmethod
+    def spec(self, job: SimJob) -> KubeDict: ...
 
+    @abstractmethod
     def begin(self, api: Cluster, job: SimJob) -> Sequence[PodPlan]:
         """The objects and pods of one attempt; what stands between job and pods goes into `job.children`."""
-        raise NotImplementedError
 
     def hold(self, api: Cluster, job: SimJob, *, held: bool) -> None:
         """Suspend, or go on, as a queue asks for."""
@@ -73,14 +74,14 @@ class Operator:
         """All its pods run."""
         set_condition(api, job.current_top, "Running", f"{self.kind}Running")
 
-    def end(self, api: Cluster, job: SimJob, *, succeeded: bool, message: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def end(self, api: Cluster, job: SimJob, *, succeeded: bool, message: str) -> None: ...
 
     def stays_at_end(self, plan: PodPlan) -> bool:
         """Whether a pod of a job that is done lies about."""
         return True
 
-    def restarting(self, api: Cluster, job: SimJob, message: str) -> None:
+    def restarting(self, api: Cluster, job: SimJob, message: str) -> None:  # noqa: B027 - most say nothing
         """It has failed, and is about to be put up again."""
 
 
