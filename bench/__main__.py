@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import trilens
-from bench import cluster, dataset, disk, intake, latency, report, rules
+from bench import cluster, dataset, disk, intake, latency, report, rules, runs, sdk_step
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -62,7 +62,24 @@ def run_rules(args: argparse.Namespace) -> list[str]:
     return [report.rules(rules.run(OUT, gpus=args.gpus, passes=args.passes))]
 
 
-PARTS = {"intake": run_intake, "query": run_queries, "kubernetes": run_kubernetes, "rules": run_rules}
+def run_runs(args: argparse.Namespace) -> list[str]:
+    taken = runs.intake(OUT, ranks=args.ranks, seconds=args.ranks_seconds)
+    asked = runs.lineage(OUT, records=args.step_records, repeats=args.repeats)
+    return [report.runs(taken, asked)]
+
+
+def run_sdk(args: argparse.Namespace) -> list[str]:
+    return [report.sdk(sdk_step.run(OUT))]
+
+
+PARTS = {
+    "intake": run_intake,
+    "query": run_queries,
+    "kubernetes": run_kubernetes,
+    "rules": run_rules,
+    "sdk": run_sdk,
+    "runs": run_runs,
+}
 
 
 def main() -> int:
@@ -90,6 +107,9 @@ def main() -> int:
     parser.add_argument(
         "--passes", type=int, default=2, help="over the rules, after the one that makes their series"
     )
+    parser.add_argument("--ranks", type=int, default=1_024, help="that send step records, two steps a second")
+    parser.add_argument("--ranks-seconds", type=int, default=60)
+    parser.add_argument("--step-records", type=int, default=100_000_000, help="over which lineage is asked")
     args = parser.parse_args()
     chosen = args.only.split(",")
     if unknown := set(chosen) - set(PARTS):
@@ -99,6 +119,7 @@ def main() -> int:
         args.intake_series //= 10
         args.series //= 10
         args.intake_seconds = 45
+        args.step_records //= 10
     if lacking := missing():
         print(
             f"bench: cannot compare without {', '.join(lacking)}; `make servers` installs them",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bench.intake import IntakeResult
     from bench.latency import QueryResult
     from bench.rules import RulesResult
+    from bench.runs import LineageResult, RunIntakeResult
+    from bench.sdk_step import SdkResult
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -106,6 +108,68 @@ def rules(results: list[RulesResult]) -> str:
     head = ("server", "GPUs", "series recorded a pass", "CPU s a pass", "cores at the pack's interval")
     goal = "The pack of GPU rules with its joins, every 30 s. Goal: at most 0.25 cores."
     return f"## Rules\n\n{goal}\n\n" + table(head, rows)
+
+
+def runs(taken: RunIntakeResult, asked: LineageResult) -> str:
+    times = taken.answered_s
+    median, slow, slowest = (times[int(share * (len(times) - 1))] for share in (0.5, 0.95, 1.0))
+    rows = [
+        (f"{taken.ranks:,} ranks at 2 steps a second, on one core", f"{taken.cores:.2f} cores", "1"),
+        ("answered, on disk: median / 95 % / slowest", f"{median:.2f} / {slow:.2f} / {slowest:.2f} s", ""),
+        ("steps sent / kept", f"{taken.made:,} / {taken.kept:,}", "the same"),
+        ("asked to send every", f"{taken.interval_s:.1f} s", ""),
+        ("memory", f"{taken.rss_mb:.0f} MB", ""),
+    ]
+    answers = [
+        (what, f"{asked.cold_s[what]:.3f}", f"{asked.warm_s[what]:.3f}", "1 s") for what in asked.cold_s
+    ]
+    size = asked.disk_mb * 1e6 / asked.records
+    return "\n\n".join(
+        [
+            "## Runs",
+            table(("step records taken in", "Trilens", "goal: at most"), rows),
+            f"Lineage over {asked.records:,} step records, {asked.disk_mb:,.0f} MB on disk, {size:.0f} bytes "
+            "each with its batch and its samples:",
+            table(("question, through the API", "first, s", "then, s", "goal: at most"), answers),
+        ]
+    )
+
+
+def sdk(found: SdkResult) -> str:
+    cost = {one.name: one for one in found.costs}
+    bare, own = cost["bare loop"], cost["Trilens"]
+    rows = [
+        (
+            one.name,
+            f"{one.burst_us:.1f}",
+            f"{one.median_us:.1f} / {one.mean_us:.1f}",
+            f"{one.cpu_us - bare.cpu_us:.0f}",
+            f"{own.burst_us / one.burst_us:.3f} / {own.median_us / one.median_us:.3f}",
+        )
+        for one in found.costs
+        if one is not bare
+    ]
+    head = (
+        "with",
+        "in bursts: us a step",
+        "beside work: median / mean us",
+        "CPU us a step, all threads",
+        "Trilens to it",
+    )
+    goals = [
+        ("`import trilens`", f"{found.import_ms:.1f} ms", "50 ms"),
+        ("`import trilens; trilens.init`", f"{found.import_init_ms:.1f} ms", "50 ms"),
+        ("the same, and a run begun", f"{found.first_run_ms:.1f} ms", ""),
+        ("memory, after 100,000 steps", f"{found.memory_mb:.1f} MB", "20 MB"),
+        ("steps lost meanwhile", f"{found.memory_steps_lost}", "0"),
+    ]
+    what = (
+        "A step with three phases and one log of four values, each in a process of its own: in bursts; "
+        "and with about a millisecond of other work between steps, which leaves caches cold. Goals: at "
+        "most 10 us, a tenth of `wandb.log` (offline) and of `mlflow.log_metrics` (SQLite), and no more than "
+        "prometheus-client by hand."
+    )
+    return f"## SDK\n\n{what}\n\n{table(head, rows)}\n\n" + table(("what", "Trilens", "goal: at most"), goals)
 
 
 def queries(results: list[QueryResult]) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from proc_tree import BOOT_S, CONTAINER_ID, POD_CGROUP, POD_UID, TORCHRUN, ProcTree
 
-from trilens.collect.node.cgroups import Belonging, read_cgroup
 from trilens.collect.node.local_workloads import group_processes
 from trilens.collect.node.processes import Process, ProcessTable
 from trilens.collect.node.redaction import Redaction
+from trilens.model.cgroups import Belonging, read_cgroup
 
 
 def read(tree: ProcTree, pid: int) -> Process:

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from trilens.collect.node.cgroups import NOBODYS, Belonging, read_cgroup
+from trilens.model import launch
+from trilens.model.cgroups import NOBODYS, Belonging, read_cgroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-# Names and places of a job. Never the whole environment: it holds secrets.
-KEPT_VARIABLES: Final = frozenset(
-    {
-        *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"),
-        *("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
-        *("SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
-        *("SLURM_NODEID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT"),
-        *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
-        *("PMI_RANK", "PMI_SIZE", "PMIX_RANK", "JOB_COMPLETION_INDEX", "HOSTNAME"),
-        *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
-    }
-)
-# The launcher that started the process last wins: torchrun inside srun sets RANK anew.
-_RANK: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-_LOCAL_RANK: Final = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
-_WORLD_SIZE: Final = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 _COMMAND_CHARACTERS: Final = 300
 _ENVIRONMENT_BYTES: Final = 1024 * 1024
 
@@ -52,25 +36,19 @@ class Process:
 
     @property
     def rank(self) -> int | None:
-        return self._first(_RANK)
+        return launch.first_number(self.environment, launch.RANK)
 
     @property
     def local_rank(self) -> int | None:
-        return self._first(_LOCAL_RANK)
+        return launch.first_number(self.environment, launch.LOCAL_RANK)
 
     @property
     def world_size(self) -> int | None:
-        return self._first(_WORLD_SIZE)
+        return launch.first_number(self.environment, launch.WORLD_SIZE)
 
     @property
     def slurm_job(self) -> str | None:
         return self.environment.get("SLURM_JOB_ID") or self.belonging.slurm_job
-
-    def _first(self, names: tuple[str, ...]) -> int | None:
-        for name in names:
-            with contextlib.suppress(ValueError):
-                return int(self.environment.get(name, ""))
-        return None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -176,7 +154,7 @@ def _environment(folder: Path) -> dict[str, str]:
     except OSError:
         return {}
     pairs = (entry.decode("utf-8", "replace").partition("=") for entry in entries)
-    return {name: value for name, _, value in pairs if name in KEPT_VARIABLES}
+    return {name: value for name, _, value in pairs if name in launch.PLACING_VARIABLES}
 
 
 def _text(file: Path) -> str:
