@@ -1,0 +1,116 @@
+"""A program and a server that are killed: what had been written is there in the end, each record once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from servers import free_port, running, until
+from trilens.sdk.outbox.folder import find_folders
+from trilens_process import TRILENS, clean_environment, trilens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Tells on its output when the records of a step are written: from then on a kill must not lose it.
+PROGRAM = """
+import sys, time
+import trilens
+from trilens.sdk.outbox import Outbox
+
+put = Outbox.put
+
+def told(outbox, sections):
+    put(outbox, sections)
+    if "steps" in sections:
+        print(max(sections["steps"]["step"]), time.time_ns(), flush=True)
+
+Outbox.put = told
+run = trilens.init("killed", run_id="run-1", metrics=False)
+while True:
+    for batch in run.data([["a", "b"]], dataset="letters"):
+        with run.step():
+            run.log(loss=1.0)
+    time.sleep(0.15)
+"""
+
+
+@contextmanager
+def program(server: str, spool: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
+    environment = clean_environment(TRILENS_SERVER=server, TRILENS_SPOOL=str(spool), TRILENS_INTERVAL_S="0.1")
+    with log.open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def written(process: subprocess.Popen[str]) -> int:
+    """The last step that is on disk, after some more than there were now."""
+    assert process.stdout is not None
+    now_ns, later = time.time_ns(), 0
+    while later < 3:
+        step, at_ns = map(int, process.stdout.readline().split())
+        later += at_ns > now_ns
+    return step
+
+
+def last_step(url: str) -> int:
+    answer = httpx.get(f"{url}/api/runs/run-1", timeout=20)
+    step = answer.json()["data"]["run"]["step"] if answer.status_code == 200 else None
+    return -1 if step is None else int(step)
+
+
+def test_nothing_that_was_written_is_lost_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    url, spool = f"http://{address}", tmp_path / "spool"
+    command = [*TRILENS, "up", "--listen", address, "--data", str(tmp_path / "data")]
+
+    with program(url, spool, tmp_path / "program.log") as training:
+        with running(command, f"{url}/readyz", log=tmp_path / "log-1") as server:
+            before = written(training)
+            until(lambda: last_step(url) >= before, "the first records did not come")
+            server.kill()
+            server.wait()
+        while_away = written(training)
+
+        with running(command, f"{url}/readyz", log=tmp_path / "log-2") as server:
+            until(lambda: last_step(url) >= while_away, "what was told meanwhile did not come")
+            server.send_signal(signal.SIGSTOP)  # it takes requests and does not answer
+            at_kill = written(training)
+            training.kill()
+            training.wait()
+            server.send_signal(signal.SIGCONT)
+
+            (waiting,) = find_folders(spool)
+            assert (waiting.about.run, waiting.is_alive) == ("run-1", False)
+            assert waiting.bytes_there > 0
+            sent = trilens("spool", "send", "--dir", str(spool))
+            assert sent.returncode == 0, sent.stderr
+            assert f"run-1 rank 0: sent {waiting.bytes_there} bytes to {url}" in sent.stdout
+            assert find_folders(spool) == []
+
+            with httpx.Client(base_url=url, timeout=20) as client:
+                for step in range(at_kill + 1):
+                    (found,) = client.get(f"/api/runs/run-1/steps/{step}").json()["data"]["ranks"]
+                    assert (found["n"], found["values"]) == (step, {"loss": 1.0})
+                    (batch,) = found["batches"]
+                    assert (batch["dataset"], batch["range"]) == ("letters", [0, 2, 1])
+                run = client.get("/api/runs/run-1").json()["data"]["run"]
+    assert (run["state"], run["attempts"]) == ("lost", 1), "what another process sends is no sign of life"
+    assert "Traceback" not in (tmp_path / "program.log").read_text()
