@@ -1,0 +1,190 @@
+"""What PyTorch's flight recorder remembers of a rank's collectives, read from its dump.
+
+A dump is a pickle (read as plain data only, `plain_pickle.py`) or JSON. Versions 2.1 to 2.10 differ in which
+fields they have and whether a number is a number or its text; what a dump does not say is None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trilens.model.errors import FlightRecorderError, UnsafePickle
+from trilens.model.plain_pickle import MAX_BYTES, check_extent, read_plain_pickle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RANK_AT_END: Final = re.compile(r"(\d+)$")
+
+
+class Frame(NamedTuple):
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective, or one send or receive, that the rank put into a process group."""
+
+    record: int
+    group: str
+    group_description: str
+    backend: str  # nccl, ncclx, gloo ...
+    operation: str  # all_reduce, send ...
+    peers: str | None  # of a send "1->2", of a receive "3<-0": ranks inside the group
+    state: str  # scheduled, started, completed
+    is_p2p: bool
+    collective_seq: int | None = None
+    p2p_seq: int | None = None
+    op: int | None = None
+    input_sizes: tuple[tuple[int, ...], ...] = ()
+    output_sizes: tuple[tuple[int, ...], ...] = ()
+    input_dtypes: tuple[str, ...] = ()
+    output_dtypes: tuple[str, ...] = ()
+    created_ns: int | None = None
+    started_ns: int | None = None
+    completed_ns: int | None = None
+    timeout_ms: int | None = None
+    retired: bool | None = None  # gloo leaves the state at scheduled and says only this
+    frames: tuple[Frame, ...] = ()
+
+
+class Group(NamedTuple):
+    name: str
+    description: str
+    ranks: tuple[int, ...]
+
+
+class GroupProgress(NamedTuple):
+    """The last collective of a group that was put in, began and ended."""
+
+    enqueued: int | None
+    started: int | None
+    completed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlightRecorderDump:
+    version: str
+    library_version: str | None = None  # of NCCL, where it says so
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    progress: Mapping[str, GroupProgress] = field(default_factory=dict)
+    entries: tuple[Collective, ...] = ()
+
+
+def rank_of_file(name: str) -> int | None:
+    """Dump files carry the rank at the end, whatever stands before it."""
+    found = _RANK_AT_END.search(name)
+    return int(found[1]) if found else None
+
+
+def read_flight_recorder(content: bytes) -> FlightRecorderDump:
+    """FlightRecorderError when it is not a dump, UnsafePickle when it is a pickle of more than plain data."""
+    dump = _decoded(content)
+    if not isinstance(dump, dict) or "version" not in dump:
+        raise FlightRecorderError("not a flight recorder's dump: it has no version")
+    try:
+        return FlightRecorderDump(
+            version=str(dump["version"]),
+            library_version=_text(dump, "comm_lib_version") or _text(dump, "nccl_version") or None,
+            groups={str(name): _group(str(name), told) for name, told in _pairs(dump, "pg_config")},
+            progress={str(name): _progress(told) for name, told in _pairs(dump, "pg_status")},
+            entries=tuple(_collective(entry) for entry in dump.get("entries") or ()),
+        )
+    except (TypeError, ValueError, KeyError, AttributeError) as e:
+        raise FlightRecorderError(f"a flight recorder's dump that cannot be read: {e!r}") from e
+
+
+def _decoded(content: bytes) -> object:
+    if not content:
+        raise FlightRecorderError("a flight recorder's dump of no bytes")
+    if content.lstrip()[:1] != b"{":
+        return read_plain_pickle(content)
+    if len(content) > MAX_BYTES:
+        raise UnsafePickle(f"a dump of {len(content)} bytes; at most {MAX_BYTES} are read")
+    try:
+        value: object = json.loads(content)
+    except (ValueError, RecursionError) as e:
+        raise FlightRecorderError(f"neither a pickle nor JSON: {e}") from e
+    check_extent(value)
+    return value
+
+
+def _collective(entry: Any) -> Collective:
+    if not isinstance(entry, dict):
+        raise TypeError(f"an entry that is {type(entry).__name__}")
+    backend, _, call = str(entry["profiling_name"]).rpartition(":")
+    operation, _, peers = call.partition(" ")
+    group, description = entry["process_group"]
+    return Collective(
+        record=int(entry["record_id"]),
+        group=str(group),
+        group_description=str(description),
+        backend=backend,
+        operation=operation,
+        peers=peers or None,
+        state=str(entry["state"]),
+        is_p2p=bool(entry.get("is_p2p", operation in ("send", "recv"))),
+        collective_seq=_number(entry, "collective_seq_id"),
+        p2p_seq=_number(entry, "p2p_seq_id"),
+        op=_number(entry, "op_id"),
+        input_sizes=_sizes(entry, "input_sizes"),
+        output_sizes=_sizes(entry, "output_sizes"),
+        input_dtypes=_names(entry, "input_dtypes"),
+        output_dtypes=_names(entry, "output_dtypes"),
+        created_ns=_moment(entry, "time_created_ns"),
+        started_ns=_moment(entry, "time_discovered_started_ns"),
+        completed_ns=_moment(entry, "time_discovered_completed_ns"),
+        timeout_ms=_number(entry, "timeout_ms"),
+        retired=entry.get("retired"),
+        frames=tuple(
+            Frame(str(frame["name"]), str(frame["filename"]), int(frame["line"]))
+            for frame in entry.get("frames") or ()
+        ),
+    )
+
+
+def _group(name: str, told: Any) -> Group:
+    ranks = told.get("ranks") or ()
+    if isinstance(ranks, str):  # "[0, 1]"
+        ranks = re.findall(r"\d+", ranks)
+    return Group(str(told.get("name", name)), str(told.get("desc", "")), tuple(int(rank) for rank in ranks))
+
+
+def _progress(told: Any) -> GroupProgress:
+    return GroupProgress(
+        *(_number(told, f"last_{what}_collective", least=0) for what in ("enqueued", "started", "completed"))
+    )
+
+
+def _pairs(dump: dict[Any, Any], key: str) -> list[tuple[Any, Any]]:
+    return list((dump.get(key) or {}).items())
+
+
+def _text(told: dict[Any, Any], key: str) -> str:
+    return str(told.get(key) or "")
+
+
+def _number(told: dict[Any, Any], key: str, *, least: int | None = None) -> int | None:
+    """-1 stands for "none yet" where `least` is 0."""
+    value = told.get(key)
+    number = None if value is None else int(value)
+    return None if number is None or (least is not None and number < least) else number
+
+
+def _moment(entry: dict[Any, Any], key: str) -> int | None:
+    """JSON dumps have 0 where the pickle has None."""
+    return _number(entry, key) or None
+
+
+def _sizes(entry: dict[Any, Any], key: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(int(side) for side in shape) for shape in entry.get(key) or ())
+
+
+def _names(entry: dict[Any, Any], key: str) -> tuple[str, ...]:
+    told = entry.get(key) or ()
+    return (told,) if isinstance(told, str) else tuple(str(one) for one in told)

@@ -1,0 +1,1 @@
+"""What a rank knows of the others: barriers that name who is missing, clocks; and a watchdog over steps."""
