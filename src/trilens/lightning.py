@@ -1,0 +1,5 @@
+"""For programs that train with Lightning: `callbacks=[TrilensCallback()]`."""
+
+from trilens.sdk.frameworks.lightning import TrilensCallback
+
+__all__ = ["TrilensCallback"]
