@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from trilens.model.run_sums import (
+    ArtifactName,
+    AttemptSpan,
+    CurvePoint,
+    DatasetShare,
+    Portion,
+    Sighting,
+    StepTime,
+    Tail,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,53 +31,17 @@ if TYPE_CHECKING:
         ValidationRecord,
     )
 
-
-class AttemptSpan(NamedTuple):
-    """What one life of a rank did. Steps that it did twice count twice in `records`."""
-
-    rank: int
-    attempt: int
-    first_step: int
-    last_step: int
-    records: int
-    samples: int | None  # None when no step told how many
-    tokens: int | None
-    start_us: int
-    end_us: int
-
-
-class DatasetShare(NamedTuple):
-    """How much of a dataset a span of steps saw. `unknown` batches did not tell their samples."""
-
-    dataset: str
-    shard: str | None
-    batches: int
-    samples: int
-    unknown: int
-
-
-class Sighting(NamedTuple):
-    """A batch that held a sample."""
-
-    run: RunId
-    step: int
-    rank: int
-    attempt: int
-    n: int
-    dataset: str
-    shard: str | None
-    epoch: int | None
-
-
-class CurvePoint(NamedTuple):
-    """A value at a step, over the ranks that told it. A value that is not finite makes `worst` so."""
-
-    step: int
-    attempt: int
-    t_us: int
-    mean: float
-    worst: float  # the largest, or the first that is not finite
-    worst_rank: int
+__all__ = [
+    "ArtifactName",
+    "AttemptSpan",
+    "CurvePoint",
+    "DatasetShare",
+    "Portion",
+    "RunSource",
+    "Sighting",
+    "StepTime",
+    "Tail",
+]
 
 
 class RunSource(Protocol):
@@ -98,6 +73,12 @@ class RunSource(Protocol):
     ) -> list[StepRecord]:
         """Both ends included, by step, rank, attempt."""
 
+    def tails(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> list[StepRecord]:
+        """The steps of many runs at once, for what they are at now; by run, step, rank."""
+
+    def times(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> list[StepTime]:
+        """The same for many more steps, but only when they were; by run and n."""
+
     def batches(
         self,
         run: RunId,
@@ -108,16 +89,17 @@ class RunSource(Protocol):
         attempt: int | None = None,
         limit: int = 10_000,
         guard: QueryGuard | None = None,
-    ) -> list[BatchRecord]: ...
+    ) -> list[BatchRecord]:
+        """Both ends included, by step, rank, attempt, n, i."""
 
     def shares(
         self,
         run: RunId,
-        spans: Sequence[tuple[int, int, int]],
+        portions: Sequence[Portion],
         *,
         guard: QueryGuard | None = None,
     ) -> list[DatasetShare]:
-        """What the steps of these (attempt, first, last) saw, over all ranks."""
+        """What the steps of these portions, which do not overlap, saw."""
 
     def sightings(
         self,
@@ -139,7 +121,11 @@ class RunSource(Protocol):
         guard: QueryGuard | None = None,
     ) -> list[CurvePoint]: ...
 
-    def checkpoints(self, run: RunId, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]: ...
+    def checkpoints(self, run: RunId, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
+        """Written and loaded ones, by start."""
+
+    def written_at(self, path: str, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
+        """The checkpoints of all runs that were written, not loaded, at exactly this path, by start."""
 
     def validations(self, run: RunId, *, guard: QueryGuard | None = None) -> list[ValidationRecord]: ...
 
@@ -149,4 +135,9 @@ class RunSource(Protocol):
 
     def artifacts(
         self, run: RunId, *, rank: int | None = None, guard: QueryGuard | None = None
-    ) -> list[ArtifactRecord]: ...
+    ) -> list[ArtifactName]:
+        """By time."""
+
+    def artifact(
+        self, run: RunId, rank: int, attempt: int, n: int, *, guard: QueryGuard | None = None
+    ) -> ArtifactRecord | None: ...
