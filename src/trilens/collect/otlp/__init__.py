@@ -1,0 +1,1 @@
+"""OTLP over HTTP: what programs that are instrumented with OpenTelemetry alone send (docs/otlp.md)."""

@@ -1,0 +1,1 @@
+"""What a program that serves a model tells of its requests. Public as `trilens.serving`."""
