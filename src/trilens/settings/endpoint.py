@@ -109,3 +109,13 @@ class RemoteWriteSettings(EndpointSettings):
     labels: dict[str, str] = Field(
         default_factory=lambda: {"job": "trilens"}, description="Labels added to every series."
     )
+
+
+class OtlpSettings(EndpointSettings):
+    """With `url` set, steps and checkpoints of runs are sent there as OTLP traces."""
+
+    url: str | None = Field(
+        default=None, description="A collector, without /v1/traces, such as http://collector:4318."
+    )
+
+    interval: Duration = Field(default=timedelta(seconds=5), description="How often they are sent.")

@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from trilens.settings.agent import AgentSettings
 from trilens.settings.agents import AgentsSettings
-from trilens.settings.endpoint import RemoteWriteSettings, SourceSettings
+from trilens.settings.endpoint import OtlpSettings, RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
 from trilens.settings.kubernetes import KubernetesSettings
 from trilens.settings.ownership import OwnershipSettings
@@ -19,6 +19,7 @@ from trilens.settings.scrape import ScrapeSettings
 from trilens.settings.server import ServerSettings
 from trilens.settings.storage import StorageSettings
 from trilens.settings.topology import TopologySettings
+from trilens.settings.trackers import MlflowSettings, TensorboardSettings, WandbSettings
 from trilens.settings.yaml_file import Place, YamlFile
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Settings(Group):
     remote_write: RemoteWriteSettings = Field(
         default_factory=RemoteWriteSettings, description="A server to send Trilens's own series to."
     )
+    otlp: OtlpSettings = Field(
+        default_factory=OtlpSettings, description="A collector to send steps to: [otlp.md](otlp.md)."
+    )
 
     agent: AgentSettings = Field(
         default_factory=AgentSettings,
@@ -61,6 +65,14 @@ class Settings(Group):
     )
     topology: TopologySettings = Field(
         default_factory=TopologySettings, description="Node labels that tell where a node stands."
+    )
+
+    mlflow: MlflowSettings = Field(
+        default_factory=MlflowSettings, description="An MLflow server to follow: [trackers.md](trackers.md)."
+    )
+    wandb: WandbSettings = Field(default_factory=WandbSettings, description="Runs of W&B to follow.")
+    tensorboard: TensorboardSettings = Field(
+        default_factory=TensorboardSettings, description="Event files of TensorBoard to follow."
     )
 
     _document: YamlFile | None = PrivateAttr(default=None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import cramjam
 
+from trilens.collect.left_out import left_out
 from trilens.collect.remote_write.v1 import DecoderV1
 from trilens.collect.remote_write.v2 import DecoderV2
 from trilens.model.errors import RemoteWriteError, RemoteWriteUnsupported
@@ -127,18 +128,7 @@ def _decompress(body: bytes, content_encoding: str) -> bytes:
 
 
 def _rejection(decoded: Decoded, outcome: AppendOutcome) -> str | None:
-    reasons = []
-    if outcome.out_of_order:
-        reasons.append(f"{outcome.out_of_order} samples out of order")
-    if outcome.duplicate:
-        reasons.append(f"{outcome.duplicate} samples with another value for a time that is taken")
-    if outcome.too_old:
-        reasons.append(
-            f"{outcome.too_old} samples too old: more than an hour behind the newest sample of all "
-            "(storage.out_of_order_time_window takes them, or trilens backfill)"
-        )
-    if outcome.too_far_ahead:
-        reasons.append(f"{outcome.too_far_ahead} samples more than 10 minutes in the future")
+    reasons = left_out(outcome)
     if decoded.refused_series:
         reasons.append(f"{decoded.refused_series} series refused, the first because {decoded.first_refusal}")
     if decoded.histograms:

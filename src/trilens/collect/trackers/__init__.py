@@ -1,0 +1,1 @@
+"""Experiment trackers, read: servers over HTTP, folders of files."""

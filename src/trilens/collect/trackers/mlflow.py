@@ -1,0 +1,231 @@
+"""MLflow, over its REST API: runs, params, tags and metrics are read; figures are written back.
+
+MLflow does not tell what changed since a moment. So each pass asks for the runs that run, and for those that
+began or ended since the last one; of these only metrics whose last point is another than before are read,
+from the page of their history on at which the last pass ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from trilens.model.errors import TrackerError
+from trilens.model.run import Tracker
+from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trilens.collect.trackers.json_api import JsonApi
+
+log = logging.getLogger(__name__)
+
+SYSTEM: Final = "mlflow"
+_API: Final = "/api/2.0/mlflow"
+_RUNS: Final = 200  # a page
+_POINTS: Final = 5_000  # likewise
+_OVERLAP_MS: Final = 60_000  # clocks differ, and a run is told as ended a moment later
+_STATES: Final = {
+    "RUNNING": "running",
+    "SCHEDULED": "scheduled",
+    "FINISHED": "finished",
+    "FAILED": "failed",
+    "KILLED": "killed",
+}
+_OURS: Final = "trilens."  # what was written back
+_LONGEST_TAG: Final = 5_000  # characters, as MLflow's own limit
+
+
+class _Place(NamedTuple):
+    """How far a metric's history was read: the page, how much of it, and the point that was the last then."""
+
+    token: str = ""
+    taken: int = 0
+    last: str | None = None
+
+
+class MlflowServer:
+    system = SYSTEM
+
+    def __init__(self, api: JsonApi, experiments: Sequence[str] = ()) -> None:
+        """Only these experiments, by name, where any is named."""
+        self._api = api
+        self._wanted = frozenset(experiments)
+        self.where = api.where
+        self._since_ms: int | None = None  # None until all runs were seen once
+
+    def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
+        began_ms = time.time_ns() // 1_000_000
+        experiments = self._experiments()
+        missing = self._wanted - set(experiments.values())
+        if missing:
+            log.info("MLflow has no such experiment yet", extra={"experiments": sorted(missing)})
+        for run in self._changed(experiments):
+            try:
+                yield from self._run(run, experiments, cursors.get(_id(run)))
+            except TrackerError as e:  # deleted while it was read, most of the time
+                log.warning("a run of MLflow is passed over", extra={"run": _id(run), "error": str(e)})
+        self._since_ms = began_ms - _OVERLAP_MS
+
+    def write(self, run: str, tags: Mapping[str, str], metrics: Mapping[str, float], t_ms: int) -> None:
+        """Set again, a tag replaces what it was. A metric is a new point of its history."""
+        self._api.post(
+            f"{_API}/runs/log-batch",
+            {
+                "run_id": run,
+                "tags": [{"key": key, "value": value[:_LONGEST_TAG]} for key, value in tags.items()],
+                "metrics": [
+                    {"key": key, "value": value, "timestamp": t_ms, "step": 0}
+                    for key, value in metrics.items()
+                ],
+            },
+        )
+
+    def _experiments(self) -> dict[str, str]:
+        """Names by id."""
+        found: dict[str, str] = {}
+        token = ""
+        while True:
+            page = {"max_results": 1000, **({"page_token": token} if token else {})}
+            answer = self._api.post(f"{_API}/experiments/search", page)
+            for one in answer.get("experiments", ()):
+                if not self._wanted or one.get("name") in self._wanted:
+                    found[str(one["experiment_id"])] = str(one.get("name", ""))
+            token = answer.get("next_page_token", "")
+            if not token:
+                return found
+
+    def _changed(self, experiments: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        if not experiments:
+            return
+        filters = [""]
+        if self._since_ms is not None:
+            filters = [
+                "attributes.status = 'RUNNING'",
+                f"attributes.start_time >= {self._since_ms}",
+                f"attributes.end_time >= {self._since_ms}",
+            ]
+        seen: set[str] = set()
+        for condition in filters:
+            for run in self._search([*experiments], condition):
+                if _id(run) not in seen:
+                    seen.add(_id(run))
+                    yield run
+
+    def _search(self, experiments: list[str], condition: str) -> Iterator[dict[str, Any]]:
+        token = ""
+        while True:
+            asked = {
+                "experiment_ids": experiments,
+                "filter": condition,
+                "run_view_type": "ACTIVE_ONLY",
+                "max_results": _RUNS,
+                "order_by": ["attributes.start_time ASC"],
+                **({"page_token": token} if token else {}),
+            }
+            answer = self._api.post(f"{_API}/runs/search", asked)
+            yield from answer.get("runs", ())
+            token = answer.get("next_page_token", "")
+            if not token:
+                return
+
+    def _run(
+        self, run: Mapping[str, Any], experiments: Mapping[str, str], cursor: str | None
+    ) -> Iterator[TrackerChange]:
+        tracked = self._tracked(run, experiments)
+        reached: dict[str, Any] = json.loads(cursor) if cursor else {}
+        told = _facts_digest(tracked)
+        kept = reached.get("")
+        for metric in _logged(run.get("data", {})):
+            key = str(metric["key"])
+            before = _Place(*reached[key]) if key in reached else _Place()
+            if before.last == _stamp(metric):
+                continue
+            for points, place in self._history(_id(run), key, before, _stamp(metric)):
+                reached[key] = place
+                kept = reached[""] = told
+                yield TrackerChange(tracked, tuple(points), json.dumps(reached))
+        if kept != told:
+            yield TrackerChange(tracked, (), json.dumps({**reached, "": told}))
+
+    def _history(
+        self, run: str, key: str, place: _Place, last: str
+    ) -> Iterator[tuple[list[MetricPoint], _Place]]:
+        """A page at a time. A server that knows no pages gives all at once: what was taken is passed over."""
+        while True:
+            asked: dict[str, str | int] = {"run_id": run, "metric_key": key, "max_results": _POINTS}
+            if place.token:
+                asked["page_token"] = place.token
+            answer = self._api.get(f"{_API}/metrics/get-history", asked)
+            found = answer.get("metrics", [])
+            points = [_point(key, one) for one in found[place.taken :]]
+            following = answer.get("next_page_token", "")
+            place = _Place(following) if following else _Place(place.token, len(found), last)
+            yield points, place
+            if not following:
+                return
+
+    def _tracked(self, run: Mapping[str, Any], experiments: Mapping[str, str]) -> TrackedRun:
+        info, data = run.get("info", {}), run.get("data", {})
+        tags = {str(tag["key"]): str(tag.get("value", "")) for tag in data.get("tags", ())}
+        metrics = _logged(data)
+        experiment_id = str(info.get("experiment_id", ""))
+        return TrackedRun(
+            Tracker(SYSTEM, _id(run), self.where),
+            experiment=experiments.get(experiment_id),
+            name=info.get("run_name") or tags.get("mlflow.runName"),
+            state=_STATES.get(str(info.get("status"))),
+            started_ms=_whole(info.get("start_time")),
+            ended_ms=_whole(info.get("end_time")),
+            user=info.get("user_id") or tags.get("mlflow.user"),
+            params={str(param["key"]): str(param.get("value", "")) for param in data.get("params", ())},
+            tags=tags,
+            metrics={str(one["key"]): _number(one.get("value")) for one in metrics},
+            step=max((_whole(one.get("step")) or 0 for one in metrics), default=None),
+            url=f"{self.where}/#/experiments/{experiment_id}/runs/{_id(run)}",
+        )
+
+
+def _facts_digest(run: TrackedRun) -> str:
+    """Changes when anything but metrics did."""
+    told = json.dumps([run.name, run.state, run.ended_ms, sorted(run.params), sorted(run.tags.items())])
+    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+
+
+def _logged(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The last point of each metric, without what was written back."""
+    return [metric for metric in data.get("metrics", ()) if not str(metric["key"]).startswith(_OURS)]
+
+
+def _stamp(metric: Mapping[str, Any]) -> str:
+    return f"{metric.get('timestamp')}/{metric.get('step')}/{metric.get('value')}"
+
+
+def _point(key: str, told: Mapping[str, Any]) -> MetricPoint:
+    return MetricPoint(
+        key, _whole(told.get("timestamp")) or 0, _number(told.get("value")), _whole(told.get("step"))
+    )
+
+
+def _number(value: object) -> float:
+    """MLflow writes what JSON has no number for as text."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _whole(value: object) -> int | None:
+    try:
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError):
+        return None
+
+
+def _id(run: Mapping[str, Any]) -> str:
+    info = run.get("info", {})
+    return str(info.get("run_id") or info.get("run_uuid"))

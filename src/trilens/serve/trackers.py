@@ -1,0 +1,198 @@
+"""Experiment trackers, followed: each in a thread of its own, so that a slow one delays nobody."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from trilens.model.errors import StoreError, TrackerError
+from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.series import MAX_AHEAD_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
+
+    from trilens.collect.backfill import BackfillSink
+    from trilens.model.labels import Labels
+    from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
+    from trilens.store.tracked_runs import TrackedRunRecords
+
+log = logging.getLogger(__name__)
+
+METRIC: Final = "trilens_tracked_metric"
+_HELP: Final = "What a program logged to an experiment tracker, at the time of logging."
+
+
+class TrackerReader(Protocol):
+    """Blocking. Raises TrackerError when nothing can be read at all."""
+
+    system: str
+    where: str
+
+    def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]: ...
+
+
+class Figures(Protocol):
+    """Who writes back what Trilens knows of a run."""
+
+    def write(self, run: TrackedRun) -> None:
+        """Raises TrackerError when the tracker does not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    system: str
+    where: str
+    passed_ms: int | None = None  # when all was last read through
+    runs: int = 0  # that changed since the start
+    points: int = 0  # kept since the start
+    expired: int = 0  # older than what is kept, or in the future
+    trouble: str | None = None
+    refused: str | None = None  # why figures were not taken, the last time that happened
+
+
+class Following:
+    """One tracker. Made, then `start`, then `stop`; a failure is logged once until it works again."""
+
+    def __init__(
+        self,
+        reader: TrackerReader,
+        interval: timedelta,
+        records: TrackedRunRecords,
+        samples: BackfillSink | None,
+        keep: timedelta,
+        figures: Figures | None = None,
+    ) -> None:
+        """Without `samples` runs are kept and the history of their metrics is not."""
+        self._reader = reader
+        self._interval_s = interval.total_seconds()
+        self._records = records
+        self._samples = samples
+        self._keep_ms = int(keep.total_seconds() * 1000)
+        self._figures = figures
+        self._cursors: dict[str, str] = {}
+        self._latest: dict[str, TrackedRun] = {}
+        self._stopping = threading.Event()
+        self.status = Status(reader.system, reader.where)
+        self._thread = threading.Thread(
+            target=self._follow, name=f"trilens-tracker-{reader.system}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._cursors = self._records.cursors(self._reader.system, self._reader.where)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def read_once(self) -> None:
+        """One pass over all that is new."""
+        for change in self._reader.changes(self._cursors):
+            self._take(change)
+            if self._stopping.is_set():
+                return
+        self.status = replace(self.status, passed_ms=_now_ms(), trouble=None)
+        self._write_back()
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.read_once()
+            except (TrackerError, StoreError) as e:
+                if self.status.trouble is None:
+                    log.warning(
+                        "an experiment tracker is not read",
+                        extra={"tracker": f"{self.status.system} {self.status.where}", "error": str(e)},
+                    )
+                self.status = replace(self.status, trouble=str(e))
+            except Exception:  # a defect in reading one tracker must not end the following
+                log.exception("reading an experiment tracker failed", extra={"tracker": self.status.where})
+                self.status = replace(self.status, trouble="a defect; the server's log says more")
+            self._stopping.wait(self._interval_s)
+
+    def _write_back(self) -> None:
+        """A run that does not take its figures, because it was deleted, must not keep others from theirs."""
+        if self._figures is None:
+            return
+        for run in self._latest.values():
+            try:
+                self._figures.write(run)
+            except TrackerError as e:
+                if self.status.refused is None:
+                    log.warning(
+                        "a run did not take its figures", extra={"run": run.tracker.run, "error": str(e)}
+                    )
+                self.status = replace(self.status, refused=str(e))
+
+    def _take(self, change: TrackerChange) -> None:
+        """The points first: when they are on disk the cursor may move behind them."""
+        written, expired = self._keep_points(change.run, change.points)
+        run = self._joined(change.run)
+        self._records.run(run, change.cursor)
+        self._cursors[change.run.tracker.run] = change.cursor
+        self.status = replace(
+            self.status,
+            runs=self.status.runs + (run.tracker.run not in self._latest),
+            points=self.status.points + written,
+            expired=self.status.expired + expired,
+        )
+        self._latest[run.tracker.run] = run
+
+    def _joined(self, run: TrackedRun) -> TrackedRun:
+        """Readers of files tell what is new in a piece: what was told before still holds."""
+        before = self._latest.get(run.tracker.run)
+        if before is None:
+            return run
+        return replace(
+            run,
+            metrics={**before.metrics, **run.metrics},
+            step=max((step for step in (before.step, run.step) if step is not None), default=None),
+            started_ms=before.started_ms if before.started_ms is not None else run.started_ms,
+        )
+
+    def _keep_points(self, run: TrackedRun, points: Sequence[MetricPoint]) -> tuple[int, int]:
+        if self._samples is None or not points:
+            return 0, 0
+        now_ms = _now_ms()
+        # Of two at the same moment the later told counts, as trackers show it.
+        kept = {
+            (point.metric, point.t_ms): point.value
+            for point in points
+            if now_ms - self._keep_ms < point.t_ms <= now_ms + MAX_AHEAD_MS
+        }
+        if not kept:
+            return 0, len(points)
+        metrics = sorted({metric for metric, _ in kept})
+        place = {metric: number for number, metric in enumerate(metrics)}
+        written = self._samples.backfill(
+            [_labels(run, metric) for metric in metrics],
+            np.array([place[metric] for metric, _ in kept], dtype=np.int64),
+            np.array([t_ms for _, t_ms in kept], dtype=np.int64),
+            np.array([*kept.values()], dtype=np.float64),
+        )
+        self._samples.describe(METRIC, "gauge", _HELP, "")
+        return written, len(points) - len(kept)
+
+
+def _labels(run: TrackedRun, metric: str) -> Labels:
+    return make_labels(
+        {
+            METRIC_NAME: METRIC,
+            "system": run.tracker.system,
+            "experiment": run.experiment or "",
+            "run": run.tracker.run,
+            "run_name": run.name or "",
+            "metric": metric,
+        }
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

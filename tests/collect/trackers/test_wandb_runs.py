@@ -1,0 +1,184 @@
+"""A run that the real W&B wrote without a server; the API against a stand-in: no such server can be had."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from json_stand_in import answering
+
+from trilens.collect.trackers.json_api import JsonApi
+from trilens.collect.trackers.wandb_api import WandbProject
+from trilens.collect.trackers.wandb_files import WandbFolder
+from trilens.model.errors import TrackerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trilens.model.tracked_run import TrackerChange
+
+_PROGRAM = """
+import sys, wandb
+run = wandb.init(project="llm", name="first try", id="abc123", mode="offline", dir=sys.argv[1],
+                 config={"lr": 0.1, "layers": [1, 2], "optimizer": "adam"},
+                 settings=wandb.Settings(x_disable_stats=True))
+for step in range(40):
+    odd = float("nan") if step == 3 else step
+    run.log({"loss": 1 / (step + 1), "odd": odd, "deep": {"er": 1}, "word": "x" * 2000})
+run.summary["best"] = 0.2
+run.finish()
+"""
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wandb")
+    command = [sys.executable, "-c", _PROGRAM, str(folder)]
+    environment = {**_clean(), "WANDB_SILENT": "true"}
+    subprocess.run(command, check=True, capture_output=True, timeout=120, env=environment)
+    return folder
+
+
+def _clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+
+
+def changes(folder: Path, cursors: dict[str, str] | None = None) -> list[TrackerChange]:
+    return [*WandbFolder(folder).changes(cursors or {})]
+
+
+def values(found: list[TrackerChange], metric: str) -> list[float]:
+    return [point.value for change in found for point in change.points if point.metric == metric]
+
+
+def test_a_real_offline_run_is_read(offline: Path) -> None:
+    found = changes(offline)
+    run = found[-1].run
+    assert (run.tracker.run, run.experiment, run.name, run.state) == (
+        "abc123",
+        "llm",
+        "first try",
+        "finished",
+    )
+    assert run.params == {"lr": "0.1", "layers": "[1,2]", "optimizer": "adam"}
+    assert run.step == 39
+    assert run.metrics["best"] == 0.2
+    assert run.started_ms is not None
+    assert values(found, "loss") == [1 / (step + 1) for step in range(40)]
+    assert math.isnan(values(found, "odd")[3])
+    assert values(found, "deep.er") == [1.0] * 40
+    assert values(found, "word") == []
+
+
+def test_goes_on_in_the_middle_of_a_record_that_spans_blocks(offline: Path, tmp_path: Path) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    whole = file.read_bytes()
+    assert len(whole) > 65_536, "records that are cut at the end of a block are what this is about"
+    growing = tmp_path / file.name
+    cursors: dict[str, str] = {}
+    seen: list[float] = []
+    for size in (5, 7, 3000, 32_768, 40_001, 65_539, len(whole)):
+        growing.write_bytes(whole[:size])
+        found = changes(tmp_path, cursors)  # a new reader each time, as after a restart
+        seen += values(found, "loss")
+        cursors |= {change.run.tracker.run: change.cursor for change in found}
+    assert seen == [1 / (step + 1) for step in range(40)]
+
+
+def test_a_run_that_is_not_over_is_running(offline: Path, tmp_path: Path) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    (tmp_path / file.name).write_bytes(file.read_bytes()[:40_000])
+    assert changes(tmp_path)[-1].run.state == "running"
+
+
+def test_a_damaged_file_does_not_keep_the_others_from_being_read(
+    offline: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    damaged = bytearray(file.read_bytes())
+    damaged[200] ^= 1
+    (tmp_path / "run-a.wandb").write_bytes(damaged)
+    (tmp_path / "run-b.wandb").write_bytes(b"not a run")
+    (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert len(values(changes(tmp_path), "loss")) >= 40
+    said = {getattr(record, "error", "") for record in caplog.records}
+    assert any("damaged record" in one for one in said)
+    assert any("does not begin" in one for one in said)
+
+
+def _loss(step: int) -> float | str:
+    return "NaN" if step == 7 else step
+
+
+class Graphql:
+    """Answers as W&B does, as far as it is asked here."""
+
+    def __init__(self) -> None:
+        self.summary: dict[str, Any] = {"loss": 0.5, "_step": 1500, "_timestamp": 1.0}
+        self.written: dict[str, Any] | None = None
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked, variables = body["query"], body["variables"]
+        if "UpsertBucket" in asked:
+            self.written = json.loads(variables["summaryMetrics"])
+            return {"data": {"upsertBucket": {"bucket": {"id": variables["id"]}}}}
+        if variables["project"] != "llm":
+            return {"data": {"project": None}}
+        if "HistoryPage" in asked:
+            steps = range(variables["minStep"], min(variables["maxStep"], 1501))
+            rows = [{"_step": step, "_timestamp": 10.0 + step, "loss": _loss(step)} for step in steps]
+            return {"data": {"project": {"run": {"history": [json.dumps(row) for row in rows]}}}}
+        node = {
+            "id": "node-1",
+            "name": "abc",
+            "displayName": "first",
+            "state": "finished",
+            "config": json.dumps({"lr": {"value": 0.1, "desc": None}, "_wandb": {"value": {}}}),
+            "summaryMetrics": json.dumps(self.summary),
+            "tags": ["big"],
+            "createdAt": "2026-01-01T00:00:00",
+            "heartbeatAt": "2026-01-01T01:00:00Z",
+            "user": {"username": "ada"},
+        }
+        if "query Summary" in asked:
+            return {"data": {"project": {"run": node}}}
+        page = {"edges": [{"node": node}], "pageInfo": {"endCursor": "c", "hasNextPage": False}}
+        return {"data": {"project": {"runs": page}}}
+
+
+@pytest.fixture
+def graphql() -> Iterator[tuple[Graphql, str]]:
+    api = Graphql()
+    with answering(lambda _path, body: api.answer(body)) as url:
+        yield api, url
+
+
+def test_runs_and_their_whole_history_come_from_the_api(graphql: tuple[Graphql, str]) -> None:
+    _, url = graphql
+    project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
+    found = [*project.changes({})]
+    run = found[-1].run
+    assert (run.name, run.state, run.user, run.params) == ("first", "finished", "ada", {"lr": "0.1"})
+    assert (run.ended_ms or 0) - (run.started_ms or 0) == 3_600_000
+    losses = values(found, "loss")
+    assert len(losses) == 1501
+    assert math.isnan(losses[7])
+    assert [*project.changes({"abc": found[-1].cursor})] == []
+
+
+def test_figures_are_added_to_the_summary(graphql: tuple[Graphql, str]) -> None:
+    api, url = graphql
+    WandbProject(JsonApi(url, dict, False, 5), "team/llm").write("abc", {"trilens.gpu_hours": 2.5})
+    assert api.written == {**api.summary, "trilens.gpu_hours": 2.5}
+
+
+def test_a_project_that_is_not_there_is_said(graphql: tuple[Graphql, str]) -> None:
+    _, url = graphql
+    with pytest.raises(TrackerError, match="there is no project"):
+        [*WandbProject(JsonApi(url, dict, False, 5), "team/other").changes({})]

@@ -1,0 +1,238 @@
+"""Experiment trackers as a real MLflow server and real files have them, followed by a real `trilens up`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from servers import free_port, running
+from trilens.collect.trackers import mlflow
+from trilens.collect.trackers.json_api import JsonApi
+from trilens.collect.trackers.mlflow import MlflowServer
+from trilens.model.errors import TrackerError
+from trilens_process import server, trilens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_API = "/api/2.0/mlflow"
+_MLFLOW_START_S = 120.0  # it loads for ten seconds on an idle machine
+
+
+class Mlflow:
+    """A program that logs to a real MLflow server, by the API of its client, which loads slowly."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._http = httpx.Client(base_url=url, timeout=30)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = self._http.post(_API + path, json=body)
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def experiment(self, name: str) -> str:
+        return str(self.post("/experiments/create", {"name": name})["experiment_id"])
+
+    def run(self, experiment: str, name: str, *, tags: dict[str, str] | None = None) -> str:
+        asked = {
+            "experiment_id": experiment,
+            "run_name": name,
+            "start_time": _now_ms(),
+            "tags": [{"key": key, "value": value} for key, value in (tags or {}).items()],
+        }
+        return str(self.post("/runs/create", asked)["run"]["info"]["run_id"])
+
+    def log(self, run: str, metric: str, values: list[float | str], *, first_step: int = 0) -> None:
+        start = _now_ms() - 10_000
+        points = [
+            {"key": metric, "value": value, "timestamp": start + step, "step": step}
+            for step, value in enumerate(values, first_step)
+        ]
+        self.post("/runs/log-batch", {"run_id": run, "metrics": points})
+
+    def end(self, run: str) -> None:
+        self.post("/runs/update", {"run_id": run, "status": "FINISHED", "end_time": _now_ms()})
+
+    def tags(self, run: str) -> dict[str, str]:
+        found = self._http.get(f"{_API}/runs/get", params={"run_id": run}).json()["run"]["data"]
+        return {tag["key"]: tag["value"] for tag in found.get("tags", ())}
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow]:
+    folder = tmp_path_factory.mktemp("mlflow")
+    port = free_port()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+    command += [
+        "--backend-store-uri",
+        f"sqlite:///{folder}/db",
+        "--default-artifact-root",
+        f"{folder}/artifacts",
+    ]
+    command += ["--workers", "1"]
+    ready = f"http://127.0.0.1:{port}/health"
+    with running(command, ready, log=folder / "log", start_s=_MLFLOW_START_S):
+        yield Mlflow(f"http://127.0.0.1:{port}")
+
+
+def followed(real: Mlflow, *experiments: str) -> MlflowServer:
+    return MlflowServer(JsonApi(real.url, dict, False, 30), experiments)
+
+
+def test_a_long_history_is_read_in_pages_and_gone_on_with(
+    real: Mlflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow, "_POINTS", 5)
+    experiment = real.experiment("pages ü")
+    run = real.run(experiment, "one")
+    real.log(run, "loss", [*map(float, range(12))])
+    reader = followed(real, "pages ü")
+    cursors: dict[str, str] = {}
+    seen: list[float] = []
+
+    def read() -> int:
+        changes = 0
+        for change in reader.changes(cursors):
+            seen.extend(point.value for point in change.points)
+            cursors[change.run.tracker.run] = change.cursor
+            changes += 1
+        return changes
+
+    read()
+    assert seen == [*map(float, range(12))]
+    assert read() == 0, "nothing is new"
+    real.log(run, "loss", [12.0, 13.0], first_step=12)
+    read()
+    assert seen == [*map(float, range(14))]
+
+
+def test_a_run_that_is_killed_in_the_middle_of_a_history_is_gone_on_with(
+    real: Mlflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mlflow, "_POINTS", 5)
+    run = real.run(real.experiment("cut"), "one")
+    real.log(run, "loss", [*map(float, range(12))])
+    first = next(followed(real, "cut").changes({}))
+    rest = [*followed(real, "cut").changes({run: first.cursor})]
+    values = [point.value for change in (first, *rest) for point in change.points]
+    assert values == [*map(float, range(12))]
+
+
+def test_only_the_named_experiments_are_read(real: Mlflow) -> None:
+    real.run(real.experiment("wanted"), "here")
+    real.run(real.experiment("unwanted"), "there")
+    assert [change.run.name for change in followed(real, "wanted").changes({})] == ["here"]
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "{mlflow}/nothing-here"])
+def test_a_server_that_is_away_or_another_is_said(real: Mlflow, url: str) -> None:
+    with pytest.raises(TrackerError, match=r"no answer from|answered"):
+        [*MlflowServer(JsonApi(url.format(mlflow=real.url), dict, False, 5)).changes({})]
+
+
+def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Mlflow, tmp_path: Path) -> None:
+    run = real.run(real.experiment("llm"), "first", tags={"trilens.run": "run-1"})
+    real.post("/runs/log-batch", {"run_id": run, "params": [{"key": "lr", "value": "0.1"}]})
+    real.log(run, "loss", [3.0, 2.0, "NaN", 1.0])
+    board = tmp_path / "boards" / "tb-run"
+    _write_event(board, "acc", 0.5)
+    settings = tmp_path / "trilens.yaml"
+    settings.write_text(
+        f"mlflow: {{url: '{real.url}', interval: 1s, write: true, experiments: [llm]}}\n"
+        f"tensorboard: {{folders: ['{tmp_path / 'boards'}'], interval: 1s}}\n"
+    )
+    with server(tmp_path, "--config", str(settings)) as (url, _):
+        _send_process(url, "run-1")
+        real.end(run)
+        _eventually(lambda: "trilens.gpu_hours" in real.tags(run))
+        assert float(real.tags(run)["trilens.gpu_hours"]) == pytest.approx(2.0)
+        assert "trilens.gpu_utilization" not in real.tags(run), "nobody measured it: unknown is not zero"
+
+        query = f'count_over_time(trilens_tracked_metric{{run="{run}", metric="loss"}}[1h])'
+        assert _query(url, query) == [4.0]
+        assert _query(url, 'trilens_tracked_metric{system="tensorboard", metric="acc"}') == [0.5]
+
+        shown = json.loads(trilens("experiments", "--json", "--server", url).stdout)
+        [llm] = [one for one in shown if one["experiment"] == "llm"]
+        [one] = llm["runs"]
+        assert (one["run"], one["name"], one["state"]) == ("run-1", "first", "finished")
+        assert one["params"] == {"lr": "0.1"}
+        assert one["metrics"] == {"loss": 1.0}
+        assert one["gpu_hours"] == pytest.approx(2.0)
+        assert [tracker["system"] for tracker in one["trackers"]] == ["mlflow"]
+        assert {one["experiment"] for one in shown} == {"llm", "boards"}
+
+        said = trilens("trackers", "--server", url)
+        assert said.returncode == 0, said.stderr
+        assert "mlflow" in said.stdout
+        assert "tensorboard" in said.stdout
+
+
+def test_a_tracker_that_does_not_answer_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    _write_event(tmp_path / "boards", "acc", 0.5)
+    settings = tmp_path / "trilens.yaml"
+    settings.write_text(
+        "mlflow: {url: 'http://127.0.0.1:1', interval: 1s}\n"
+        f"tensorboard: {{folders: ['{tmp_path / 'boards'}'], interval: 1s}}\n"
+    )
+    with server(tmp_path, "--config", str(settings)) as (url, _):
+        _eventually(lambda: _query(url, "trilens_tracked_metric") == [0.5])
+        _eventually(lambda: trilens("trackers", "--server", url).returncode == 1)
+        said = trilens("trackers", "--server", url)
+        assert "no answer from http://127.0.0.1:1" in said.stdout
+
+
+def _send_process(url: str, run: str) -> None:
+    """What the SDK sends: a process that held two GPUs for an hour and finished."""
+    now = _now_ms()
+    batch = {
+        "v": 1,
+        "run": run,
+        "rank": 0,
+        "writer": "ab" * 16,
+        "seq": 0,
+        "t_ms": now,
+        "facts": {"created_ms": now - 3_600_000, "experiment": "llm", "name": "first"},
+        "process": {"started_ms": now - 3_600_000, "node": "n1", "gpus": ["GPU-1", "GPU-2"]},
+        "state": {"heartbeat_s": 2.0},
+        "end": {"t_ms": now, "how": "finished"},
+    }
+    httpx.post(f"{url}/api/v1/runs/records", content=json.dumps(batch)).raise_for_status()
+
+
+def _write_event(folder: Path, tag: str, value: float) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    writer = EventFileWriter(str(folder))
+    summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+    writer.add_event(Event(wall_time=time.time(), step=1, summary=summary))
+    writer.close()
+
+
+def _query(url: str, query: str) -> list[float]:
+    found = httpx.get(f"{url}/api/v1/query", params={"query": query}).json()["data"]["result"]
+    values = [float(one["value"][1]) for one in found]
+    return [value for value in values if not math.isnan(value)]
+
+
+def _eventually(holds: Callable[[], bool]) -> None:
+    """Another process gives no event to wait for, so look again until it holds."""
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
