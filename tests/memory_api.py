@@ -18,7 +18,10 @@ from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.events import EventsApi
+from trilens.serve.experiments import ExperimentsApi
 from trilens.serve.gpus import GpusApi
+from trilens.serve.lineage import LineageApi
+from trilens.serve.otlp import OtlpApi
 from trilens.serve.output import OutputApi
 from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
@@ -26,10 +29,14 @@ from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import InForce
 from trilens.serve.rules import RulesApi
+from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runner import QueryRunner
+from trilens.serve.runs import RunsApi
+from trilens.serve.runs_intake import RunRecordsApi
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
+from trilens.serve.trackers_api import TrackersApi
 from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 from trilens.settings.load import load_settings
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.alert.evaluation import GroupState
+    from trilens.lineage.source import RunSource
     from trilens.model.labels import LabelFrame
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.intakes import Intakes
@@ -99,6 +107,7 @@ class Api:
     events: EventRecords | None = None
     agents: AgentIntake | None = None
     intakes: Intakes | None = None
+    runs: RunSource | None = None
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -137,11 +146,18 @@ class Api:
             rules=RulesApi(lambda: self.rules),
             programs=ProgramsApi([]),
             write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
+            run_records=RunRecordsApi(None, ThreadPoolExecutor(1), 1 << 20),
+            otlp=OtlpApi(None, None, ThreadPoolExecutor(1), 1 << 20),
             backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
             workloads=WorkloadsApi(self.workloads, self.intakes, self.runner, 1 << 20, self.gpus),
             gpus=GpusApi(self.gpus, self.workloads, None, self.intakes, self.runner, 1 << 20),
             events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
             output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
+            runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20),
+            lineage=LineageApi(self.runs, self.runner, 1 << 20),
+            run_traces=RunTracesApi(self.runs, self.runner),
+            experiments=ExperimentsApi(self.runs, None, self.runner, 1 << 20),
+            trackers=TrackersApi([]),
         )
 
 

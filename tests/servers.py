@@ -56,12 +56,14 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(command: list[str], ready_url: str, *, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: list[str], ready_url: str, *, log: Path, start_s: float = _START_S
+) -> Iterator[subprocess.Popen[bytes]]:
     """A server process that answers 200 at `ready_url`; ended when the block ends."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     try:
-        _wait_until_ready(process, ready_url, log)
+        _wait_until_ready(process, ready_url, log, start_s)
         yield process
     finally:
         process.terminate()
@@ -72,9 +74,9 @@ def running(command: list[str], ready_url: str, *, log: Path) -> Iterator[subpro
             process.wait()
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path, start_s: float) -> None:
     # Another program gives no event to wait for, so ask again until it answers.
-    deadline = time.monotonic() + _START_S
+    deadline = time.monotonic() + start_s
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break

@@ -86,14 +86,36 @@ def test_many_ranks_are_put_together_by_their_step(capsys: pytest.CaptureFixture
     assert lines[4][:3] == ["33", "train-4", "90"]
 
 
+def test_the_parts_of_a_server_are_put_together(tmp_path: Path) -> None:
+    source = told()
+    for model, waiting in (("resnet", 3.0), ("bert", 4.0)):
+        labels = {"__name__": "nv_inference_pending_request_count", "namespace": "ml", "pod": "train-0"}
+        source.add({**labels, "model": model, "version": "1"}, [(minute(24.8), waiting)])
+    for engine, used in (("0", 0.5), ("1", 0.25)):
+        labels = {"__name__": "vllm:kv_cache_usage_perc", "namespace": "ml", "pod": "train-0"}
+        source.add({**labels, "engine": engine}, [(minute(24.8), used)])
+    with some_records(tmp_path) as records, running(Api(source=source, workloads=records).build()) as url:
+        answer = trilens("show", "ml/train", "--at", str(AT_S), "--json", "--server", url)
+    (whole,) = json.loads(answer.stdout)
+    (server,) = (one for one in whole["programs"] if one["rank"] is None)
+    assert server["figures"] == {"nv_inference_pending_request_count": 7.0, "vllm:kv_cache_usage_perc": 0.5}
+
+
 def test_servers_by_pod(capsys: pytest.CaptureFixture[str]) -> None:
     vllm = {"vllm:num_requests_running": 12.0, "vllm:num_requests_waiting": 3.0}
     sglang = {"sglang:num_running_reqs": 1.0, "sglang:token_usage": 0.25}
-    pods = [{"pod": "chat-0", "rank": None, "figures": vllm}, {"pod": "x", "rank": None, "figures": sglang}]
+    tgi = {"tgi_batch_current_size": 8.0, "tgi_queue_size": 2.0}
+    triton = {"nv_inference_pending_request_count": 5.0}
+    own = {"inference_requests_running": 1.0, "inference_queue_depth": 6.0}
+    figures = {"chat-0": vllm, "x": sglang, "tgi": tgi, "triton": triton, "own": own}
+    pods = [{"pod": pod, "rank": None, "figures": told} for pod, told in figures.items()]
     show_programs(pods, AT_S, every=False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[2:] == [
         ["pod", "running", "waiting", "cache", "used"],
         ["chat-0", "12", "3", "-"],
         ["x", "1", "-", "0.25"],
+        ["tgi", "8", "2", "-"],
+        ["triton", "-", "5", "-"],
+        ["own", "1", "6", "-"],
     ]

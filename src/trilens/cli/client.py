@@ -51,6 +51,20 @@ class Client:
             raise _refused(answer.status_code, body)
         return body
 
+    def content(self, path: str) -> bytes:
+        """A file as it is; ServerError where there is none."""
+        return self.fetch(path).content
+
+    def fetch(self, path: str, params: dict[str, str] | None = None) -> httpx.Response:
+        """What is not in the envelope, with its headers; ServerError where it is not there."""
+        try:
+            answer = self._http.get(f"{self._url}{path}", params=params)
+        except httpx.HTTPError as e:
+            raise self._silent(e) from e
+        if answer.status_code != 200:
+            raise _refused(answer.status_code, _body(answer))
+        return answer
+
     def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
         answer, envelope = self._answer(method, path, **request)
         if not isinstance(envelope, dict) or envelope.get("status") != "success":
@@ -62,21 +76,31 @@ class Client:
             answer = self._http.request(method, f"{self._url}{path}", **request)
             return answer, answer.json()
         except httpx.HTTPError as e:
-            raise ServerError(
-                f"no answer from {self._url}: {e or type(e).__name__}",
-                hint="start one with: trilens up, or name one with --server",
-            ) from e
+            raise self._silent(e) from e
         except ValueError as e:
             raise ServerError(
                 f"{self._url} answered HTTP {answer.status_code}, and not in JSON",
                 hint="is it a Trilens server?",
             ) from e
 
+    def _silent(self, error: httpx.HTTPError) -> ServerError:
+        return ServerError(
+            f"no answer from {self._url}: {error or type(error).__name__}",
+            hint="start one with: trilens up, or name one with --server",
+        )
+
 
 def ask_server(server: str | None, params: dict[str, str]) -> dict[str, Any]:
     """The whole envelope of a query; range or instant, by the parameters."""
     with Client(server) as client:
         return client.post("/api/v1/query_range" if "start" in params else "/api/v1/query", form=params)
+
+
+def _body(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError:
+        return answer.text
 
 
 def _refused(status: int, body: Any) -> ServerError:

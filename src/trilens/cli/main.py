@@ -15,13 +15,20 @@ from trilens.cli import (
     demo,
     doctor,
     events,
+    experiments,
     gpus,
     kubernetes,
+    lineage,
     logs,
+    preflight,
     promql,
     query,
     rules,
+    run,
+    runs,
     show,
+    spool,
+    trackers,
     up,
     workloads,
 )
@@ -40,15 +47,22 @@ app = typer.Typer(
 app.command()(up.up)
 app.command()(demo.demo)
 app.command()(agent.agent)
+app.command(context_settings={"allow_interspersed_args": False})(run.run)
 app.command()(workloads.workloads)
 app.command()(show.show)
+app.command()(lineage.lineage)
 app.command()(gpus.gpus)
 app.command()(events.events)
 app.command()(logs.logs)
+app.command()(experiments.experiments)
+app.command()(trackers.trackers)
 app.command()(doctor.doctor)
 app.command()(query.query)
 app.command()(backfill.backfill)
+app.add_typer(preflight.app, name="preflight")
 app.add_typer(promql.app, name="promql")
+app.add_typer(runs.app, name="runs")
+app.add_typer(spool.app, name="spool")
 app.add_typer(rules.app, name="rules")
 app.add_typer(config.app, name="config")
 app.add_typer(kubernetes.app, name="kubernetes")

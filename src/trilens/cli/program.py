@@ -27,12 +27,24 @@ _TRAINING: Final = {
     "training_gradient_norm": "gradient norm",
     "training_samples_per_second": "samples/s",
 }
-# What each server calls the same figure.
+# What each server calls the same figure. Triton does not tell what runs, nor Triton and TGI of a cache.
 _SERVING: Final = {
-    "running": ("vllm:num_requests_running", "sglang:num_running_reqs"),
-    "waiting": ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "inference_queue_depth"),
+    "running": (
+        "vllm:num_requests_running",
+        "sglang:num_running_reqs",
+        "tgi_batch_current_size",
+        "inference_requests_running",
+    ),
+    "waiting": (
+        "vllm:num_requests_waiting",
+        "sglang:num_queue_reqs",
+        "nv_inference_pending_request_count",
+        "tgi_queue_size",
+        "inference_queue_depth",
+    ),
     "cache used": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"),
 }
+_ADDED_UP: Final = {*_SERVING["running"], *_SERVING["waiting"]}  # over a pod's models, engines and queues
 _METRICS: Final = (_STEP, _STEP_ENDED, *_TRAINING, *(name for names in _SERVING.values() for name in names))
 
 
@@ -44,12 +56,21 @@ def programs_of(client: Client, workload: dict[str, Any], at: dict[str, str]) ->
     for series in data["result"]:
         labels = series["metric"]
         if labels.get("cluster", workload["cluster"]) == workload["cluster"]:
-            figures[labels["pod"], labels.get("rank", "")][labels["__name__"]] = _told(series["value"][1])
+            told = figures[labels["pod"], labels.get("rank", "")]
+            name = labels["__name__"]
+            told[name] = _together(name, told.get(name), _told(series["value"][1]))
     found = [
         {"pod": pod, "rank": int(rank) if rank.isdecimal() else None, "figures": told}
         for (pod, rank), told in figures.items()
     ]
     return sorted(found, key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pod"]))
+
+
+def _together(name: str, before: float | str | None, value: float | str) -> float | str:
+    """Of a server that tells a figure for each of its parts: what waits or runs in all, the fullest cache."""
+    if not isinstance(before, float) or not isinstance(value, float):
+        return value
+    return before + value if name in _ADDED_UP else max(before, value)
 
 
 def _told(text: str) -> float | str:

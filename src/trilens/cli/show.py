@@ -9,7 +9,7 @@ import typer
 
 from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
 
-_EVENTS = "10"  # the latest so many are shown
+_EVENTS, _RUNS = "10", "10"  # the latest so many are shown
 
 
 def show(
@@ -38,6 +38,7 @@ def show(
     from trilens.cli.kubectl import namespace_wanted
     from trilens.cli.naming import path_of
     from trilens.cli.program import programs_of
+    from trilens.cli.run_text import show_runs
     from trilens.cli.times import at_parameter
     from trilens.cli.workload_text import show_workload
     from trilens.model.errors import ServerError
@@ -54,11 +55,16 @@ def show(
         except ServerError as e:  # another server may hold the samples; the records are here all the same
             typer.echo(f"warning: what its programs say is not known: {e}", err=True)
             programs = []
+        runs = client.get("/api/runs", {"workload": path, "limit": _RUNS})["data"]["runs"]
     show_notes(answer)
     if as_json:
         typer.echo(
-            json.dumps([{**answer["data"], "programs": programs, "events": events}], ensure_ascii=False)
+            json.dumps(
+                [{**answer["data"], "programs": programs, "runs": runs, "events": events}],
+                ensure_ascii=False,
+            )
         )
     else:
         show_workload(answer["data"], programs, float(params.get("at", now_s)), every=every)
+        show_runs(runs, now_s)
         show_events(events)

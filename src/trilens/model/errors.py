@@ -12,7 +12,14 @@ TrilensError
 │   │   └── ScrapeLimitExceeded
 │   ├── DiscoveryError         a list of targets that cannot be read
 │   ├── KubeApiError           a Kubernetes API server that did not answer as it should
+│   ├── FlightRecorderError    a dump of PyTorch's flight recorder that cannot be read
+│   │   └── UnsafePickle       ... because it holds more than plain data, or too much of it
+│   ├── OtlpError              an OTLP body that does not decode
+│   │   └── OtlpUnsupported    ... in an encoding that Trilens does not speak
 │   ├── NothingWritten         a backfill of which no sample was kept
+│   ├── RunRecordsError        records of a run that cannot be read
+│   │   ├── RunRecordsTooLarge ... because there are too many at once
+│   │   └── RunIntakeBusy      ... now: there are more than can be written
 │   └── RemoteWriteError       a remote-write body that does not decode
 │       └── RemoteWriteUnsupported   ... in an encoding or a version that Trilens does not speak
 ├── QueryError
@@ -28,8 +35,11 @@ TrilensError
 │   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
 │   ├── StoreDamaged           a part on disk does not read back
 │   └── SchemaTooNew           written by a newer Trilens
+├── RanksMissing               a barrier to which not all ranks came, where the program asked to be told so
+├── PreflightError             a preflight that could not be made
 ├── NodeError                  something of this machine that the agent cannot read
 ├── SourceError                the user's own Prometheus did not answer
+├── TrackerError               an experiment tracker did not answer, or its file cannot be read
 └── ServerError                a Trilens server did not answer a client command, or refused
 
 An error knows how it leaves the program: its exit code on the command line, its HTTP status and
@@ -135,8 +145,43 @@ class KubeApiError(IntakeError):
         super().__init__(message)
 
 
+class FlightRecorderError(IntakeError):
+    pass
+
+
+class UnsafePickle(FlightRecorderError):
+    hint = "nothing of it was run; where does the file come from?"
+
+
 class NothingWritten(IntakeError):
     exit_code = 1
+
+
+class RunRecordsError(IntakeError):
+    """`seq` is the batch that is wrong, where that can be read; those before it are taken."""
+
+    def __init__(self, message: str, *, seq: int | None = None) -> None:
+        self.seq = seq
+        super().__init__(f"seq {seq}: {message}" if seq is not None else message)
+
+
+class RunRecordsTooLarge(RunRecordsError):
+    http_status = 413
+    hint = "send fewer batches at once"
+
+
+class RunIntakeBusy(RunRecordsError):
+    http_status = 503
+    prometheus_type = "unavailable"
+    retry_after_s = 2
+
+
+class OtlpError(IntakeError):
+    pass
+
+
+class OtlpUnsupported(OtlpError):
+    http_status = 415
 
 
 class RemoteWriteError(IntakeError):
@@ -232,6 +277,26 @@ class SchemaTooNew(StoreError):
     hint = "use a Trilens at least as new as the one that wrote this data"
 
 
+class RanksMissing(TrilensError):
+    """`ranks` did not come in time; `unknown` says why nobody can tell which."""
+
+    exit_code = 1
+
+    def __init__(self, ranks: tuple[int, ...], unknown: str | None = None) -> None:
+        self.ranks = tuple(ranks)
+        self.unknown = unknown
+        named = ", ".join(map(str, self.ranks))
+        super().__init__(
+            f"ranks that did not come to the barrier: {named}"
+            if self.ranks
+            else f"nobody can tell which ranks came to the barrier: {unknown}"
+        )
+
+
+class PreflightError(TrilensError):
+    exit_code = 1
+
+
 class NodeError(TrilensError):
     http_status = 503
     prometheus_type = "unavailable"
@@ -239,6 +304,12 @@ class NodeError(TrilensError):
 
 
 class SourceError(TrilensError):
+    http_status = 502
+    prometheus_type = "unavailable"
+    exit_code = 1
+
+
+class TrackerError(TrilensError):
     http_status = 502
     prometheus_type = "unavailable"
     exit_code = 1

@@ -20,6 +20,7 @@ from trilens.serve.home import HomePage
 from trilens.serve.missing import on_http_error
 from trilens.serve.openapi import ONE_WORKLOAD, openapi
 from trilens.serve.queries import QueryApi
+from trilens.serve.run_openapi import ONE_RUN
 from trilens.serve.security import Gate
 from trilens.serve.self_metrics import Meter
 
@@ -33,18 +34,25 @@ if TYPE_CHECKING:
     from trilens.promql.source import SeriesSource
     from trilens.serve.backfill import BackfillApi
     from trilens.serve.events import EventsApi
+    from trilens.serve.experiments import ExperimentsApi
     from trilens.serve.gpus import GpusApi
     from trilens.serve.home import Ask
+    from trilens.serve.lineage import LineageApi
+    from trilens.serve.otlp import OtlpApi
     from trilens.serve.output import OutputApi
     from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
     from trilens.serve.programs import ProgramsApi
     from trilens.serve.rules import RulesApi
+    from trilens.serve.run_traces import RunTracesApi
     from trilens.serve.runner import QueryRunner
+    from trilens.serve.runs import RunsApi
+    from trilens.serve.runs_intake import RunRecordsApi
     from trilens.serve.self_metrics import SelfMetrics
     from trilens.serve.status import StatusApi
     from trilens.serve.targets import TargetsApi
+    from trilens.serve.trackers_api import TrackersApi
     from trilens.serve.upstream import Upstream
     from trilens.serve.workloads import WorkloadsApi
     from trilens.serve.write import WriteApi
@@ -78,11 +86,18 @@ class Parts:
     rules: RulesApi
     programs: ProgramsApi
     write: WriteApi
+    run_records: RunRecordsApi
+    otlp: OtlpApi
+    run_traces: RunTracesApi
     backfill: BackfillApi
     workloads: WorkloadsApi
     gpus: GpusApi
     events: EventsApi
     output: OutputApi
+    runs: RunsApi
+    lineage: LineageApi
+    experiments: ExperimentsApi
+    trackers: TrackersApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
@@ -92,6 +107,9 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
     routes = [
         *source_routes,
         _route("/api/v1/write", parts.write.write, "POST"),
+        _route("/api/v1/runs/records", parts.run_records.take, "POST"),
+        _route("/v1/metrics", parts.otlp.metrics, "POST"),
+        _route("/v1/traces", parts.otlp.traces, "POST"),
         _route("/api/v1/import/openmetrics", parts.backfill.openmetrics, "POST"),
         _route("/api/v1/import/prometheus", parts.backfill.prometheus, "POST"),
         _route("/api/v1/targets", parts.targets.targets),
@@ -112,6 +130,18 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/gpus", parts.gpus.every),
         _route("/api/events", parts.events.every),
         _route("/api/output", parts.output.of_pod),
+        _route("/api/experiments", parts.experiments.every),
+        _route("/api/trackers", parts.trackers.every),
+        _route("/api/runs", parts.runs.every),
+        _route(ONE_RUN, parts.runs.one),
+        _route(f"{ONE_RUN}/artifacts/{{artifact}}", parts.runs.artifact),
+        _route(f"{ONE_RUN}/checkpoints", parts.runs.checkpoints),
+        _route(f"{ONE_RUN}/checkpoints/{{step}}", parts.lineage.checkpoint),
+        _route(f"{ONE_RUN}/checkpoints/{{step}}/batches", parts.lineage.batches),
+        _route(f"{ONE_RUN}/steps/{{step}}", parts.lineage.step),
+        _route(f"{ONE_RUN}/spikes", parts.lineage.spikes),
+        _route(f"{ONE_RUN}/traces", parts.run_traces.traces),
+        _route("/api/samples/{sample:path}", parts.lineage.sample),
         _route("/api/openapi.json", openapi),
         _route("/healthz", parts.probes.healthz),
         _route("/readyz", parts.probes.readyz),

@@ -11,31 +11,44 @@ from trilens.alert.manager import RuleManager
 from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
+from trilens.collect.runs.intake import RunIntake
 from trilens.promql.engine import Engine
 from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.cluster_jobs import monitors_of
 from trilens.serve.events import EventsApi
+from trilens.serve.experiments import ExperimentsApi
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
 from trilens.serve.intakes import Intakes
 from trilens.serve.kube_state_presence import KubeStatePresence
+from trilens.serve.lineage import LineageApi
+from trilens.serve.otlp import OtlpApi
+from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import Followers, Reloading
 from trilens.serve.rules import RulesApi, rule_groups, rule_metrics
+from trilens.serve.run_programs import RunPrograms
+from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runner import QueryRunner
+from trilens.serve.runs import RunsApi
+from trilens.serve.runs_intake import RunRecordsApi
+from trilens.serve.scrape_global import scrape_global
 from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.state import SystemState
+from trilens.serve.state_metrics import run_metrics
 from trilens.serve.status import StatusApi
 from trilens.serve.storage import open_store
 from trilens.serve.targets import TargetsApi
 from trilens.serve.this_machine import this_machine
+from trilens.serve.tracker_readers import follow_trackers, names_trackers
+from trilens.serve.trackers_api import TrackersApi
 from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 
@@ -50,8 +63,11 @@ if TYPE_CHECKING:
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.gpu_reports import ReportSource
+    from trilens.serve.otlp_export import OtlpExport
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.push import SelfPush
+    from trilens.serve.tracker_figures import RunFigures
+    from trilens.serve.trackers import Following
     from trilens.serve.upstream import Upstream
     from trilens.settings.tree import Settings
 
@@ -90,7 +106,13 @@ class System:
         self._machine = this_machine(settings) if self._storage is not None else None
         self.agents = self._agent_intake(settings)
         self.gpus = self._gpu_bindings()
-        for part in (self.clusters, self.agents, self.gpus):
+        self._export = _otlp_export(settings, self.metrics)
+        on_kept = self._export.offer if self._export is not None else None
+        self.runs = RunIntake(self._storage.runs, on_kept=on_kept) if self._storage is not None else None
+        self._programs = self._run_programs(settings)
+        self._figures: RunFigures | None = None
+        self.trackers = self._followed_trackers(settings)
+        for part in (self.clusters, self.agents, self.gpus, self._programs):
             if part is not None:
                 self.metrics.watch_workloads(part.metrics)
 
@@ -113,10 +135,16 @@ class System:
         )
         self.metrics.watch(state.metrics)
         self.metrics.watch(lambda: rule_metrics(self._rule_states()))
+        otlp = OtlpIntake(self.store, self.runs, self._storage.runs if self._storage is not None else None)
+        self.metrics.watch(otlp.own_metrics)
+        if (runs := self.runs) is not None:
+            self.metrics.watch(lambda: run_metrics(runs))
         records = self._storage.workloads if self._storage is not None else None
         intakes = Intakes.of(self.clusters, self.agents)
         gpu_records = self._storage.gpus if self._storage is not None else None
         events = self._storage.events if self._storage is not None else None
+        run_source = self._storage.runs if self._storage is not None else None
+        tracked = self._storage.tracked_runs if self._storage is not None else None
         return build_app(
             Parts(
                 settings=settings,
@@ -129,13 +157,20 @@ class System:
                 status=StatusApi(lambda: self.reloading.in_force, self.store, self.runner),
                 targets=TargetsApi(self.scrapes),
                 rules=RulesApi(self._rule_states),
-                programs=ProgramsApi([self.clusters] if self.clusters is not None else []),
+                programs=ProgramsApi([one for one in (self._programs, self.clusters) if one is not None]),
                 write=WriteApi(receiver, self._intake, max_body),
+                run_records=RunRecordsApi(self.runs, self._intake, max_body),
+                otlp=OtlpApi(otlp.metrics, otlp.traces, self._intake, max_body),
                 backfill=BackfillApi(backfill, self._intake, max_body),
                 workloads=WorkloadsApi(records, intakes, self.runner, max_body, gpu_records, self.gpus),
                 gpus=GpusApi(gpu_records, records, self.gpus, intakes, self.runner, max_body),
                 events=EventsApi(events, records, self.agents, self.runner, max_body),
                 output=OutputApi(records, self.agents, self.runner, max_body),
+                runs=RunsApi(run_source, records, self.runner, max_body),
+                lineage=LineageApi(run_source, self.runner, max_body),
+                run_traces=RunTracesApi(run_source, self.runner),
+                experiments=ExperimentsApi(run_source, tracked, self.runner, max_body),
+                trackers=TrackersApi(self.trackers),
             )
         )
 
@@ -188,6 +223,15 @@ class System:
         kept = self._storage
         return AgentIntake(settings, agents, kept.workloads, kept.events, kept.gpus, self.store)
 
+    def _followed_trackers(self, settings: Settings) -> list[Following]:
+        if not names_trackers(settings):
+            return []
+        from trilens.serve.tracker_figures import RunFigures
+
+        assert self._storage is not None
+        self._figures = RunFigures(self._storage.runs, self._own_queries())
+        return follow_trackers(settings, self._storage.tracked_runs, self.store, self._figures.of)
+
     def _gpu_bindings(self) -> GpuBindings | None:
         if self._storage is None:
             return None
@@ -198,6 +242,14 @@ class System:
             reports = self._asked = AskedReports(self._own_queries())
         others = (self.agents,) if self.agents is not None else ()
         return GpuBindings(self._storage.gpus, reports, self.clusters, others, self.store)
+
+    def _run_programs(self, settings: Settings) -> RunPrograms | None:
+        if self._storage is None or self.runs is None:
+            return None
+        scraped = None
+        if self.scrapes is not None and self._jobs is not None:
+            scraped = self.scrapes, self._jobs, scrape_global(settings)
+        return RunPrograms(self.runs, self._storage.runs, self._storage.workloads, self.store, scraped)
 
     async def start(self) -> None:
         if self.upstream is not None:
@@ -218,10 +270,20 @@ class System:
             if self._asked is not None:
                 self._asked.ask_in(asyncio.get_running_loop())
             await asyncio.to_thread(self.gpus.start)
+        if self.runs is not None:
+            await asyncio.to_thread(self.runs.start)
+        if self._programs is not None:
+            await asyncio.to_thread(self._programs.start)
+        if self._figures is not None:
+            self._figures.ask_in(asyncio.get_running_loop())
+        for tracker in self.trackers:
+            await asyncio.to_thread(tracker.start)
         if self.rules is not None:
             self.rules.start()
         if self._push is not None:
             await self._push.start()
+        if self._export is not None:
+            await self._export.start()
 
     def cancel_queries(self) -> None:
         self.runner.cancel_all()
@@ -236,6 +298,10 @@ class System:
                 steps.push_async_callback(asyncio.to_thread, self._storage.close)
             steps.push_async_callback(asyncio.to_thread, self.runner.close)
             steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
+            if self._export is not None:
+                steps.push_async_callback(self._export.stop)
+            if self.runs is not None:
+                steps.push_async_callback(asyncio.to_thread, self.runs.stop)
             if self.upstream is not None:
                 steps.push_async_callback(self.upstream.stop)
             if self._push is not None:
@@ -250,8 +316,12 @@ class System:
                 steps.push_async_callback(asyncio.to_thread, self.agents.stop)
             if self.gpus is not None:
                 steps.push_async_callback(asyncio.to_thread, self.gpus.stop)
+            for tracker in self.trackers:
+                steps.push_async_callback(asyncio.to_thread, tracker.stop)
             if self._jobs is not None:
                 steps.push_async_callback(asyncio.to_thread, self._jobs.stop)
+            if self._programs is not None:
+                steps.push_async_callback(asyncio.to_thread, self._programs.stop)
             if self.rules is not None:
                 steps.push_async_callback(asyncio.to_thread, self.rules.stop)
 
@@ -259,10 +329,11 @@ class System:
 def _keeps_anything(settings: Settings) -> bool:
     """Samples, unless another server has them; records in any case."""
     agents = settings.agents.scrape_config or settings.agents.this_machine == "on"
-    return bool(settings.source.url is None or settings.kubernetes.clusters or agents)
+    followed = settings.kubernetes.clusters or agents or names_trackers(settings)
+    return bool(settings.source.url is None or followed)
 
 
-# Few servers have either of these, and their HTTP client takes a fifth of a second to load.
+# Few servers have any of these, and their HTTP client takes a fifth of a second to load.
 
 
 def _upstream(settings: Settings) -> Upstream | None:
@@ -279,3 +350,13 @@ def _self_push(settings: Settings, metrics: SelfMetrics) -> SelfPush | None:
     from trilens.serve.push import SelfPush
 
     return SelfPush(settings.remote_write, metrics)
+
+
+def _otlp_export(settings: Settings, metrics: SelfMetrics) -> OtlpExport | None:
+    if settings.otlp.url is None:
+        return None
+    from trilens.serve.otlp_export import OtlpExport
+
+    export = OtlpExport(settings.otlp)
+    metrics.watch(export.metrics)
+    return export

@@ -12,6 +12,8 @@ from trilens.model.life import Phase
 from trilens.serve.envelope import JSON
 from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
 from trilens.serve.gpu_answers import GpuAnswer
+from trilens.serve.openapi_pieces import list_of, operation, parameter
+from trilens.serve.run_openapi import RUN_TYPES, run_paths
 from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
 
 if TYPE_CHECKING:
@@ -31,99 +33,62 @@ async def openapi(_request: Request) -> Response:
 
 
 def document() -> dict[str, Any]:
-    (summary, whole, gpu, event, output, failure), components = msgspec.json.schema_components(
-        [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure],
+    (summary, whole, gpu, event, output, failure, *of_runs), components = msgspec.json.schema_components(
+        [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *RUN_TYPES],
         ref_template="#/components/schemas/{name}",
     )
-    at = _parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
+    at = parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
     named = [
-        _parameter("cluster", "path", "As it is called in kubernetes.clusters."),
-        _parameter("namespace", "path", "Its namespace."),
-        _parameter("kind", "path", "Its kind; `Kind.group` where two groups have one of that kind and name."),
-        _parameter("name", "path", "Its name."),
+        parameter("cluster", "path", "As it is called in kubernetes.clusters."),
+        parameter("namespace", "path", "Its namespace."),
+        parameter("kind", "path", "Its kind; `Kind.group` where two groups have one of that kind and name."),
+        parameter("name", "path", "Its name."),
     ]
     phases = {"type": "string", "enum": [phase.value for phase in Phase]}
     filters = [
-        _parameter("cluster", "query", "Only of this cluster."),
-        _parameter("namespace", "query", "Only of this namespace."),
-        _parameter("name", "query", "Only of this name."),
-        {**_parameter("phase", "query", "Only those in this phase, or gone in it."), "schema": phases},
-        _parameter("from", "query", "Also those that were there since this moment and are gone."),
+        parameter("cluster", "query", "Only of this cluster."),
+        parameter("namespace", "query", "Only of this namespace."),
+        parameter("name", "query", "Only of this name."),
+        {**parameter("phase", "query", "Only those in this phase, or gone in it."), "schema": phases},
+        parameter("from", "query", "Also those that were there since this moment and are gone."),
     ]
     several = {"type": "array", "items": summary}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Trilens", "version": __version__},
         "paths": {
-            "/api/workloads": {"get": _operation("Workloads at a moment.", [at, *filters], several, failure)},
-            "/api/gpus": {
-                "get": _operation("GPUs at a moment.", [at, *_GPU_FILTERS], _list_of(gpu), failure)
-            },
+            "/api/workloads": {"get": operation("Workloads at a moment.", [at, *filters], several, failure)},
+            "/api/gpus": {"get": operation("GPUs at a moment.", [at, *_GPU_FILTERS], list_of(gpu), failure)},
             "/api/events": {
-                "get": _operation("Faults and warnings.", _EVENT_FILTERS, _list_of(event), failure)
+                "get": operation("Faults and warnings.", _EVENT_FILTERS, list_of(event), failure)
             },
-            "/api/output": {"get": _operation("The end of a pod's output.", _POD, _list_of(output), failure)},
-            ONE_WORKLOAD: {"get": _operation("One workload until a moment.", [*named, at], whole, failure)},
+            "/api/output": {"get": operation("The end of a pod's output.", _POD, list_of(output), failure)},
+            ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
+            **run_paths(dict(zip(RUN_TYPES, of_runs, strict=True)), failure),
         },
         "components": {"schemas": components},
     }
 
 
-def _parameter(name: str, place: str, text: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path",
-        "description": text,
-        "schema": {"type": "string"},
-    }
-
-
-def _list_of(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
 _GPU_FILTERS: Final = [
-    _parameter("cluster", "query", "Only of this cluster, or held by something there."),
-    _parameter("node", "query", "Only of this node."),
-    _parameter("namespace", "query", "Only those that a pod of this namespace holds."),
-    _parameter("workload", "query", "Only those that a workload of this name holds."),
+    parameter("cluster", "query", "Only of this cluster, or held by something there."),
+    parameter("node", "query", "Only of this node."),
+    parameter("namespace", "query", "Only those that a pod of this namespace holds."),
+    parameter("workload", "query", "Only those that a workload of this name holds."),
     {
-        **_parameter("lost", "query", "Only those that should be there and do not report."),
+        **parameter("lost", "query", "Only those that should be there and do not report."),
         "schema": {"type": "string", "enum": ["true", "false"]},
     },
 ]
 _EVENT_FILTERS: Final = [
-    _parameter("workload", "query", "Only what hit this one: a name, NAMESPACE/NAME, KIND/NAME or all four."),
-    _parameter("node", "query", "Only of this node."),
-    _parameter("from", "query", "The first moment, Unix seconds or RFC 3339; a day before `to` if left out."),
-    _parameter("to", "query", "The last moment; now if left out."),
-    _parameter("limit", "query", "The latest so many; 100 if left out."),
+    parameter("workload", "query", "Only what hit this one: a name, NAMESPACE/NAME, KIND/NAME or all four."),
+    parameter("node", "query", "Only of this node."),
+    parameter("from", "query", "The first moment, Unix seconds or RFC 3339; a day before `to` if left out."),
+    parameter("to", "query", "The last moment; now if left out."),
+    parameter("limit", "query", "The latest so many; 100 if left out."),
 ]
 _POD: Final = [
-    {**_parameter("namespace", "query", "The pod's namespace."), "required": True},
-    {**_parameter("pod", "query", "Its name."), "required": True},
-    _parameter("cluster", "query", "Its cluster, where several have a pod of that name."),
+    {**parameter("namespace", "query", "The pod's namespace."), "required": True},
+    {**parameter("pod", "query", "Its name."), "required": True},
+    parameter("cluster", "query", "Its cluster, where several have a pod of that name."),
 ]
-
-
-def _operation(
-    text: str, parameters: list[dict[str, Any]], data: dict[str, Any], failure: dict[str, Any]
-) -> dict[str, Any]:
-    envelope = {
-        "type": "object",
-        "required": ["status", "data"],
-        "properties": {
-            "status": {"const": "success"},
-            "data": data,
-            "warnings": {"type": "array", "items": {"type": "string"}},
-        },
-    }
-    return {
-        "summary": text,
-        "parameters": parameters,
-        "responses": {
-            "200": {"description": "The answer.", "content": {JSON: {"schema": envelope}}},
-            "default": {"description": "What is wrong.", "content": {JSON: {"schema": failure}}},
-        },
-    }

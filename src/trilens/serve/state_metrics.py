@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.collect.appender import ScrapeStats
+    from trilens.collect.otlp.stats import OtlpMetricsStats, OtlpTraceStats
     from trilens.collect.remote_write.receiver import WriteStats
+    from trilens.collect.runs.intake import RunIntake
     from trilens.store.store import StoreHealth, StoreStats
 
 
@@ -50,6 +52,43 @@ def write_metrics(stats: WriteStats) -> Iterator[Metric]:
         "exemplars": stats.exemplars_dropped,
     }
     yield _counted("trilens_remote_write_refused", "Other things that were not taken.", "kind", refused)
+
+
+def run_metrics(intake: RunIntake) -> Iterator[Metric]:
+    yield gauge("trilens_run_processes_alive", "Processes of runs that live.", intake.alive)
+    interval_help = "How often each of them is asked to send."
+    yield gauge("trilens_run_records_interval_seconds", interval_help, intake.interval_s)
+    waiting_help = "Records of runs that wait to be written."
+    yield gauge("trilens_run_records_waiting_bytes", waiting_help, intake.waiting_bytes)
+    stats = intake.stats
+    outcomes = {"taken": stats.taken, "repeated": stats.repeated, "refused": stats.refused}
+    help_text = "Batches of records of runs by what became of them."
+    yield _counted("trilens_run_records_batches", help_text, "outcome", outcomes)
+    yield _counter("trilens_run_records_steps", "Steps taken in.", stats.steps)
+
+
+def otlp_metrics(points: OtlpMetricsStats | None, spans: OtlpTraceStats | None) -> Iterator[Metric]:
+    """None of a kind that this server does not keep."""
+    requests: dict[str, int] = {}
+    if points is not None:
+        requests["metrics"] = points.requests
+        outcomes = {"taken": points.points, "refused": points.points_refused}
+        yield _counted("trilens_otlp_data_points", "OTLP data points received.", "outcome", outcomes)
+        left_out = points.samples_left_out
+        yield _counter("trilens_otlp_samples_left_out", "Samples of these that the store left out.", left_out)
+    if spans is not None:
+        requests["traces"] = spans.requests
+        outcomes = {
+            "step": spans.steps,
+            "phase": spans.phases,
+            "checkpoint": spans.checkpoints,
+            "repeated": spans.repeated,
+            "not_kept": spans.not_kept,
+            "refused": spans.refused,
+        }
+        help_text = "OTLP spans received, by what they became."
+        yield _counted("trilens_otlp_spans", help_text, "outcome", outcomes)
+    yield _counted("trilens_otlp_requests", "OTLP requests that decoded.", "signal", requests)
 
 
 def store_metrics(stats: StoreStats, health: StoreHealth) -> Iterator[Metric]:

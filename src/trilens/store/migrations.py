@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import SchemaTooNew, StoreError
-from trilens.store import event_tables, gpu_tables, record_tables, schema
+from trilens.store import event_tables, gpu_tables, record_tables, run_tables, schema, tracked_run_rows
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -48,6 +48,8 @@ MIGRATIONS: Final = (
     ),
     Migration(3, "GPUs and their holders", (gpu_tables.GPUS, gpu_tables.GPU_BINDINGS)),
     Migration(4, "events", (event_tables.EVENTS,)),
+    Migration(5, "runs, steps, batches, checkpoints", run_tables.ALL),
+    Migration(6, "runs of experiment trackers", (tracked_run_rows.TRACKED_RUNS_TABLE,)),
 )
 
 

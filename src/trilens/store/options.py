@@ -19,6 +19,7 @@ class StoreOptions:
     retention_5m: timedelta = timedelta(days=90)
     retention_1h: timedelta = timedelta(days=400)
     retention_records: timedelta = timedelta(days=400)
+    retention_steps: timedelta = timedelta(days=90)
     out_of_order: timedelta = timedelta(0)
     series_in_memory: timedelta = timedelta(hours=48)  # after a series' last sample
     recent_bytes: int = 640 * _MIB

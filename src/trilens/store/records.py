@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.store.event_rows import EVENTS
 from trilens.store.gpu_rows import GPU_TABLES
+from trilens.store.tracked_run_rows import TRACKED_RUNS
 from trilens.store.workload_rows import KEY_IN, MEMBERSHIPS, PHASES, TABLES, WORKLOADS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECORD_TABLES: Final = (*TABLES, *GPU_TABLES, EVENTS)
+RECORD_TABLES: Final = (*TABLES, *GPU_TABLES, EVENTS, TRACKED_RUNS)
 
 
 def delete_expired_records(engine: Engine, before_ms: int) -> int:

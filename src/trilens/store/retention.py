@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trilens.model.errors import ConfigError
 from trilens.store import sql
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from trilens.store.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -23,9 +22,11 @@ class Retention:
     five_minutes: timedelta
     one_hour: timedelta
     records: timedelta  # after what they tell of was over
+    steps: timedelta = timedelta(days=90)  # of runs, with their batches and samples
 
     def __post_init__(self) -> None:
-        if min(self.raw, self.five_minutes, self.one_hour, self.records).total_seconds() < 1:
+        kept = (self.raw, self.five_minutes, self.one_hour, self.records, self.steps)
+        if min(kept).total_seconds() < 1:
             raise ConfigError("a retention must be at least a second")
 
     @property

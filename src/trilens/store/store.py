@@ -27,7 +27,9 @@ from trilens.store.residents import Residents
 from trilens.store.retention import Retention, apply_retention
 from trilens.store.rollups import RollupJob
 from trilens.store.rows import load_metadata
+from trilens.store.runs import RunRecords
 from trilens.store.strips import StripReader, Strips
+from trilens.store.tracked_runs import TrackedRunRecords
 from trilens.store.upkeep import Upkeep
 from trilens.store.warm import Warmer, restore
 from trilens.store.window import RecentWindow
@@ -78,6 +80,8 @@ class Store:
         self.workloads = WorkloadRecords(engine, records)
         self.gpus = GpuRecords(engine, records)
         self.events = EventRecords(engine, records)
+        self.runs = RunRecords(engine)
+        self.tracked_runs = TrackedRunRecords(engine, records)
         self._index = SeriesIndex()
         self._window = RecentWindow(options.recent_bytes)
         self._admission = Admission(int(options.out_of_order.total_seconds() * 1000))
@@ -196,4 +200,10 @@ class Store:
 
 
 def _retention(options: StoreOptions) -> Retention:
-    return Retention(options.retention, options.retention_5m, options.retention_1h, options.retention_records)
+    return Retention(
+        options.retention,
+        options.retention_5m,
+        options.retention_1h,
+        options.retention_records,
+        options.retention_steps,
+    )

@@ -12,6 +12,7 @@ from trilens.store.activity import joined, save_activity, save_activity_until, w
 from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 from trilens.store.records import delete_expired_records
+from trilens.store.run_expiry import delete_expired_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +101,12 @@ class Upkeep:
 
     def delete_expired_records(self) -> int:
         """Delete from disk the records of what was over long ago; returns how many rows."""
-        before = int(time.time() * 1000) - int(self._retention.records.total_seconds() * 1000)
-        return delete_expired_records(self._engine, before)
+        now_ms = int(time.time() * 1000)
+        before = now_ms - int(self._retention.records.total_seconds() * 1000)
+        steps_before = now_ms - int(self._retention.steps.total_seconds() * 1000)
+        return delete_expired_records(self._engine, before) + delete_expired_runs(
+            self._engine, before, steps_before
+        )
 
     def roll_up(self) -> int:
         now_ms = int(time.time() * 1000)

@@ -19,6 +19,7 @@ _WHOLE: Final = frozenset(
     {"created_ms", "from_ms", "to_ms", "attempt", "member_group", "node_rank", "version"}
     | {"rank", "local_rank"}
     | {"t_ms", "code", "gpu", "pid", "process_rank", "number"}
+    | {"step"}
 )
 
 

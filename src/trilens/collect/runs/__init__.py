@@ -1,0 +1,1 @@
+"""What programs tell of their runs, taken in: `wire` reads it, `intake` orders it, `sink` keeps it."""

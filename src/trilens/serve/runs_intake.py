@@ -1,0 +1,71 @@
+"""/api/v1/runs/records: what programs tell of their runs (docs/sdk-protocol.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import orjson
+from starlette.responses import Response
+
+from trilens.model.errors import NotFound, RunIntakeBusy, RunRecordsError, StoreError
+from trilens.serve.envelope import JSON, failure, success
+from trilens.serve.params import read_body, read_params
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from starlette.requests import Request
+
+    from trilens.collect.runs.intake import Receipt, RunIntake
+
+_RETRY_AFTER_S: Final = 5  # while the disk takes nothing
+
+
+class RunRecordsApi:
+    def __init__(self, intake: RunIntake | None, threads: ThreadPoolExecutor, max_body: int) -> None:
+        self._intake = intake
+        self._threads = threads
+        self._max_body = max_body
+
+    async def take(self, request: Request) -> Response:
+        intake = self._intake
+        if intake is None:
+            # Not a 400, after which a sender drops what it has.
+            raise NotFound(
+                "this server keeps no records: its queries go to another server",
+                hint="send them to one with a data directory",
+            )
+        for_dead = (await read_params(request, 0)).first("for_dead") == "true"
+        body = await read_body(request, self._max_body)
+        encoding = request.headers.get("content-encoding", "")
+
+        def receive() -> Receipt:
+            return intake.receive(body, encoding, for_dead=for_dead)
+
+        try:
+            receipt = await asyncio.get_running_loop().run_in_executor(self._threads, receive)
+            taken = await asyncio.wrap_future(receipt.taken)
+        except RunIntakeBusy as e:
+            return _later(failure(e), e.retry_after_s)
+        except StoreError as e:
+            return _later(failure(e), _RETRY_AFTER_S)
+        if receipt.refusal is not None:
+            return _refused(receipt.refusal)
+        data = {"seq": taken.seq, "interval_s": taken.interval_s}
+        return Response(success(orjson.dumps(data)), media_type=JSON)
+
+
+def _later(response: Response, seconds: int) -> Response:
+    response.headers["Retry-After"] = str(seconds)
+    return response
+
+
+def _refused(error: RunRecordsError) -> Response:
+    body = {
+        "status": "error",
+        "errorType": error.prometheus_type,
+        "error": str(error),
+        "data": {"seq": error.seq},
+    }
+    return Response(orjson.dumps(body), error.http_status, media_type=JSON)

@@ -1,0 +1,107 @@
+"""A group of records is on disk whole or not at all, whatever interrupts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from run_records import RUN, batch, position, step
+from trilens.model.errors import StoreError, StoreReadOnly
+from trilens.model.run_commit import RunCommit
+from trilens.model.run_sums import Portion
+from trilens.store.runs import RunRecords
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from trilens.store.engine import Engine
+
+GROUP = RunCommit(
+    steps=[step(n, values={"loss": 2.0}) for n in range(3)],
+    batches=[batch(n, dataset="d", size=1, ids=(n,)) for n in range(3)],
+    positions=[position(0)],
+)
+NEXT = RunCommit(steps=[step(3, values={"loss": 2.0})], positions=[position(1)])
+
+
+def fail_at(engine: Engine, monkeypatch: pytest.MonkeyPatch, table: str, *, after: bool = False) -> None:
+    """Inserts into this table fail: before anything is written, or so that only the answer is lost."""
+    insert = engine.insert_arrow
+
+    def failing(name: str, rows: pa.Table) -> None:
+        if name == table and not after:
+            raise StoreReadOnly("no space left on disk")
+        insert(name, rows)
+        if name == table:
+            raise StoreError("the connection was cut")
+
+    monkeypatch.setattr(engine, "insert_arrow", failing)
+
+
+def seen(records: RunRecords) -> tuple[int, int, int, int, int]:
+    (share,) = records.shares(RUN, [Portion(0, 0, 99)])
+    curve = records.curve(RUN, "loss", 0, 99)
+    assert {point.mean for point in curve} == {2.0}
+    steps, batches = records.steps(RUN, 0, 99), records.batches(RUN, 0, 99)
+    return len(steps), len(batches), len(records.sightings(1)), share.samples, len(curve)
+
+
+@pytest.mark.parametrize("table", ["run_curves", "run_samples", "run_positions"])
+def test_a_crash_in_the_middle(embedded: Engine, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    records = RunRecords(embedded)
+    with monkeypatch.context() as patch:
+        fail_at(embedded, patch, table)
+        with pytest.raises(StoreReadOnly):
+            records.commit(GROUP)
+    restarted = RunRecords(embedded)
+    assert restarted.steps(RUN, 0, 99) == []
+    assert restarted.positions(RUN) == []
+    restarted.commit(GROUP)
+    assert seen(restarted) == (3, 3, 1, 3, 3)
+
+
+def test_an_error_in_the_middle_is_undone_before_the_next_group(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = RunRecords(engine)
+    with monkeypatch.context() as patch:
+        fail_at(engine, patch, "run_positions")
+        for _ in range(2):
+            with pytest.raises(StoreReadOnly):
+                records.commit(GROUP)
+    records.commit(GROUP)
+    records.commit(NEXT)
+    assert seen(records) == (4, 3, 1, 3, 4)
+    assert seen(RunRecords(engine)) == (4, 3, 1, 3, 4)
+
+
+def test_rows_of_several_groups_are_never_taken_for_an_interrupted_one(embedded: Engine) -> None:
+    """The table of positions may be the one that was damaged."""
+    records = RunRecords(embedded)
+    records.commit(GROUP)
+    records.commit(NEXT)
+    embedded.command("TRUNCATE TABLE run_positions")
+    again = RunRecords(embedded)
+    assert seen(again) == (4, 3, 1, 3, 4)
+    again.commit(RunCommit(steps=[step(4, values={"loss": 2.0})], positions=[position(2)]))
+    assert seen(RunRecords(embedded)) == (5, 3, 1, 3, 5)
+
+
+def test_an_answer_that_was_lost_is_no_error(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = RunRecords(embedded)
+    with monkeypatch.context() as patch:
+        fail_at(embedded, patch, "run_positions", after=True)
+        records.commit(GROUP)
+    records.commit(NEXT)
+    assert seen(records) == (4, 3, 1, 3, 4)
+
+
+def test_a_clock_that_was_set_back_changes_nothing(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = RunRecords(embedded)
+    records.commit(GROUP)
+    monkeypatch.setattr("trilens.store.run_commits.time.time_ns", lambda: 1_000_000)
+    records.commit(NEXT)
+    again = RunRecords(embedded)
+    assert [at.seq for at in again.positions(RUN)] == [1]
+    assert seen(again) == (4, 3, 1, 3, 4)
