@@ -135,6 +135,7 @@ SAMPLES = 8  # a step
 RANGED, SHUFFLED = "ranged", "shuffled"
 _DATASET_SAMPLES = 10_000_019
 _STRIDE = 6_700_417
+_SPIKE_EVERY = 4_000  # steps
 _CHUNK_STEPS = 2_048  # of all ranks: two million rows an insert
 _COMMITS_A_STEP = 5  # a rank sends every 5 s, so the ranks' records of one step come in five groups or so
 
@@ -151,12 +152,23 @@ def fill(data: Path, ranged_steps: int, shuffled_steps: int) -> None:
             for first in range(0, steps, _CHUNK_STEPS):
                 for statement in _inserts(run, first, min(first + _CHUNK_STEPS, steps), began_us):
                     engine.command(statement)
+        _settle(engine)
+
+
+def _settle(engine: Engine) -> None:
+    """A server that took this in over hours has merged it by then; minutes were enough to write it here."""
+    idle_s = 0
+    while idle_s < 3:
+        merging = engine.query_arrow("SELECT count() AS n FROM system.merges")["n"][0].as_py()
+        idle_s = 0 if merging else idle_s + 1
+        time.sleep(1)
 
 
 def _inserts(run: str, first: int, last: int, began_us: int) -> list[str]:
     rows = f"FROM numbers({first * RANKS}, {(last - first) * RANKS})"
     step, rank = f"intDiv(number, {RANKS})", f"number % {RANKS}"
-    loss = f"2 + 8 / (1 + 0.01 * {step}) + 0.05 * sin({step} * 12.9898 + {rank} * 78.233)"
+    jump = f"if({step} % {_SPIKE_EVERY} = {_SPIKE_EVERY - 1}, 10, 0)"
+    loss = f"2 + 8 / (1 + 0.01 * {step}) + 0.05 * sin({step} * 12.9898 + {rank} * 78.233) + {jump}"
     commit = f"{began_us} + {step} * 500000 + intDiv({rank}, {RANKS // _COMMITS_A_STEP}) * 1000000"
     us = "450000 + rand() % 50000"
     whose = f"'{run}' AS run, {step} AS step, {rank} AS rank, 0 AS attempt, {step} AS n"

@@ -34,6 +34,7 @@ from trilens.serve.runner import QueryRunner
 from trilens.serve.runs import RunsApi
 from trilens.serve.runs_intake import RunRecordsApi
 from trilens.serve.self_metrics import SelfMetrics
+from trilens.serve.serving_programs import HeartbeatApi
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.trackers_api import TrackersApi
@@ -49,8 +50,11 @@ if TYPE_CHECKING:
     from trilens.model.labels import LabelFrame
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.intakes import Intakes
+    from trilens.serve.serving_programs import ServingPrograms
+    from trilens.serve.trackers import Following
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
+    from trilens.store.tracked_runs import TrackedRunRecords
     from trilens.store.workloads import WorkloadRecords
 
 
@@ -108,6 +112,9 @@ class Api:
     agents: AgentIntake | None = None
     intakes: Intakes | None = None
     runs: RunSource | None = None
+    tracked: TrackedRunRecords | None = None
+    followed: list[Following] = field(default_factory=list)
+    serving: ServingPrograms | None = None
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -144,7 +151,8 @@ class Api:
             status=StatusApi(lambda: self.in_force, self.catalog, self.runner),
             targets=TargetsApi(None),
             rules=RulesApi(lambda: self.rules),
-            programs=ProgramsApi([]),
+            programs=ProgramsApi([self.serving] if self.serving is not None else []),
+            heartbeats=HeartbeatApi(self.serving),
             write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
             run_records=RunRecordsApi(None, ThreadPoolExecutor(1), 1 << 20),
             otlp=OtlpApi(None, None, ThreadPoolExecutor(1), 1 << 20),
@@ -156,8 +164,8 @@ class Api:
             runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20),
             lineage=LineageApi(self.runs, self.runner, 1 << 20),
             run_traces=RunTracesApi(self.runs, self.runner),
-            experiments=ExperimentsApi(self.runs, None, self.runner, 1 << 20),
-            trackers=TrackersApi([]),
+            experiments=ExperimentsApi(self.runs, self.tracked, self.runner, 1 << 20),
+            trackers=TrackersApi(self.followed),
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from trilens.model.run_curve import Curve
 from trilens.model.run_sums import (
     ArtifactName,
     AttemptSpan,
@@ -75,6 +76,10 @@ class MemoryRuns:
         steps = sorted(self._of(self.told_steps, run), key=lambda one: (one.rank, one.attempt, one.n))
         lives = groupby(steps, key=lambda one: (one.rank, one.attempt))
         return [_span(way) for _, life in lives for way in ways_forward([*life])]
+
+    def first_steps(self, runs: Sequence[RunId], *, guard: Any = None) -> dict[RunId, int]:
+        firsts = {run: [one.step for one in self.told_steps if one.run == run] for run in runs}
+        return {run: min(steps) for run, steps in firsts.items() if steps}
 
     def steps(
         self,
@@ -157,7 +162,7 @@ class MemoryRuns:
         ]
         return sorted(found)[:limit]
 
-    def curve(self, run: RunId, value: str, first: int, last: int, *, guard: Any = None) -> list[CurvePoint]:
+    def curve(self, run: RunId, value: str, first: int, last: int, *, guard: Any = None) -> Curve:
         told: defaultdict[tuple[int, int], list[StepRecord]] = defaultdict(list)
         for one in self._of(self.told_steps, run):
             if first <= one.step <= last and value in one.values:
@@ -175,7 +180,7 @@ class MemoryRuns:
                     worst.rank,
                 )
             )
-        return found
+        return Curve.of(found)
 
     def checkpoints(self, run: RunId, *, guard: Any = None) -> list[CheckpointRecord]:
         return sorted(self._of(self.told_checkpoints, run), key=lambda one: (one.start_ms, one.n, one.rank))

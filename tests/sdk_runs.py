@@ -21,6 +21,13 @@ class Told:
     def __init__(self, server: RecordsServer) -> None:
         self._server = server
 
+    def batches(self) -> list[dict[str, Any]]:
+        return self._server.all_batches()
+
+    def tokens(self) -> set[str | None]:
+        """As requests had them."""
+        return {request.token for request in self._server.requests}
+
     def section(self, name: str) -> list[dict[str, Any]]:
         return [one for batch in self._server.all_batches() for one in batch.get(name, ())]
 

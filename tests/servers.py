@@ -57,11 +57,13 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    command: list[str], ready_url: str, *, log: Path, start_s: float = _START_S
+    command: list[str], ready_url: str, *, log: Path, start_s: float = _START_S, **environ: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server process that answers 200 at `ready_url`; ended when the block ends."""
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environ}
+        )
     try:
         _wait_until_ready(process, ready_url, log, start_s)
         yield process

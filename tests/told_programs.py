@@ -53,13 +53,17 @@ def listener() -> Iterator[Listener]:
         yield server
 
 
+def surroundings(listener: Listener, folder: Path) -> dict[str, str]:
+    """Where a program's records go."""
+    return {"TRILENS_SERVER": listener.url, "TRILENS_SPOOL": str(folder / "spool")}
+
+
 def run_program(
     command: list[str], listener: Listener, folder: Path, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """To its end, in a folder of its own; what it wrote is shown when a test fails."""
     environment = clean_environment(
-        TRILENS_SERVER=listener.url,
-        TRILENS_SPOOL=str(folder / "spool"),
+        **surroundings(listener, folder),
         OMP_NUM_THREADS="1",  # as many processes as cores are at work already
         **environ,
     )

@@ -307,7 +307,7 @@ def test_promql_test_counts_and_fails(tmp_path: Path) -> None:
 def test_config_check(tmp_path: Path) -> None:
     for example in EXAMPLES.glob("*.yaml"):
         text = example.read_text(encoding="utf-8").replace("/etc/trilens/", f"{tmp_path}/")
-        for secret in ("token", "agent-token", "clickhouse-password", "mimir-token"):
+        for secret in ("token", "agent-token", "clickhouse-password", "mimir-token", "wandb-key"):
             (tmp_path / secret).write_text("t", encoding="utf-8")
         (tmp_path / example.name).write_text(text, encoding="utf-8")
         said = trilens("config", "check", str(tmp_path / example.name))

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
@@ -54,6 +55,15 @@ def workloads(url: str) -> list[dict[str, Any]]:
     return found
 
 
+def succeeds(*arguments: str) -> bool:
+    return trilens(*arguments).returncode == 0
+
+
+def run_state(url: str, name: str) -> str | None:
+    found = json.loads(trilens("runs", "--server", url, "--json").stdout or "[]")
+    return next((one["state"] for one in found if one["name"] == name), None)
+
+
 def jobs_of_the_scenario() -> set[tuple[str, str, str]]:
     """Those that are under way when the demo begins."""
     world = grown(load_scenario("demo").sized(GPUS), now_ms=1_790_000_000_000, age_ms=HOUR_MS)
@@ -78,12 +88,13 @@ def test_the_demo_shows_the_jobs_of_its_cluster_and_cleans_up(tmp_path: Path) ->
         assert len(commands) == len(TRY)
         for command in commands:
             _, *arguments = shlex.split(command)
-            answer = trilens(*arguments)
-            assert answer.returncode == 0, answer.stderr
+            until(partial(succeeds, *arguments), command)
         hung = "DCGM_FI_DEV_GPU_UTIL > 95 and on (UUID) DCGM_FI_DEV_POWER_USAGE < 200"
         until(lambda: "vision-finetune" in trilens("query", hung, "--server", url).stdout, "the hung job")
         loss = "count(training_loss)"
         until(lambda: trilens("query", loss, "--server", url).stdout.strip() != "", "the programs' metrics")
+        until(lambda: run_state(url, "vision-finetune-1") == "stalled", "the hung job's run")
+        assert run_state(url, "llm-pretrain-1") == "running"
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) == 1
         process.send_signal(signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from servers import until
 from trilens.alert.evaluation import new_states
 from trilens.cli.client import Client
 from trilens.cli.doctor_checks import examine
+from trilens.serve.trackers import Status
 from trilens_process import server, trilens
 from workload_records import some_records
 
@@ -62,6 +64,23 @@ def test_targets_that_are_not_found_and_monitors_that_cannot_be_used() -> None:
             "discovery": told["discovery"][0],
             "monitors": "lab: ServiceMonitor serve/web: the Secret serve/t may not be read",
         }
+
+
+def test_trackers_that_are_not_read_or_take_nothing() -> None:
+    followed = [
+        SimpleNamespace(status=status)
+        for status in (
+            Status("mlflow", "http://mlflow", trouble="no answer"),
+            Status("wandb", "http://wandb", refused="403: read-only key"),
+            Status("tensorboard", "/runs"),
+        )
+    ]
+    api = Api(readiness=watching(), followed=followed)  # type: ignore[arg-type]
+    with running(api.build()) as url:
+        assert [(one["check"], one["is_problem"], one["what"]) for one in findings(url)] == [
+            ("trackers", True, "mlflow http://mlflow: no answer"),
+            ("trackers", False, "wandb http://wandb: 403: read-only key"),
+        ]
 
 
 def test_a_server_that_does_nothing_is_worth_a_note() -> None:
@@ -123,6 +142,7 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
         },
         "/api/v1/targets": {"data": {"activeTargets": []}},
         "/api/workloads": {"data": []},
+        "/api/trackers": {"data": []},
         "/api/v1/rules": {"data": {"groups": []}},
         "/api/v1/status/runtimeinfo": {"data": {"reloadConfigSuccess": True}},
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from metric_sources import prometheus
+from run_lines import Sender
 from trilens_process import server, trilens
 
 if TYPE_CHECKING:
@@ -34,10 +35,13 @@ def test_queries_go_there_and_own_series_arrive_there(tmp_path: Path) -> None:
             assert httpx.post(f"{url}/api/v1/write").status_code == 400
             assert httpx.get(f"{url}/api/v1/targets").json()["data"]["activeTargets"] == []
             assert httpx.get(f"{url}/api/v1/status/tsdb").status_code == 200
+            # Programs tell of their runs here, whoever has the samples.
+            told = httpx.post(f"{url}/api/v1/runs/records", content=Sender(run="r").first(2))
+            assert told.json()["data"]["seq"] == 0
+            assert [one["run"] for one in httpx.get(f"{url}/api/runs").json()["data"]["runs"]] == ["r"]
             # The last push, at the end, carries what was counted until then.
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
         query = 'sum(trilens_http_requests_total{site="lab",handler="/api/v1/query"})'
         said = trilens("query", query, "--server", source)
         assert said.stdout == "{} 1\n"
-        assert not (tmp_path / "data").exists()

@@ -175,15 +175,17 @@ def test_what_cannot_be_taken_is_said_and_the_rest_is_taken() -> None:
     metrics.add(name="exponential").exponential_histogram.data_points.add(time_unix_nano=T_NS)
     metrics.add(name="timeless").gauge.data_points.add(as_double=1)
     metrics.add(name="???").gauge.data_points.add(time_unix_nano=T_NS, as_double=1)
+    metrics.add(name="empty").gauge.data_points.add(time_unix_nano=T_NS)
     metrics.add(name="good").gauge.data_points.add(time_unix_nano=T_NS, as_double=1)
     sink, answer = taken(message)
     assert list(shown(sink)) == ["good{}"]
-    assert answer.partial_success.rejected_data_points == 5
+    assert answer.partial_success.rejected_data_points == 6
     said = answer.partial_success.error_message
     assert "2 data points: delta temporality is not taken" in said
     assert "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=cumulative" in said
     assert "1 data points: exponential histograms are not taken yet" in said
     assert "a data point has no time" in said
+    assert "a data point has no value" in said
     assert "a metric has no usable name" in said
 
 
@@ -224,8 +226,9 @@ def test_json_and_gzip() -> None:
         (b"plain", Encoding.PROTOBUF, "gzip", "not gzip"),
         (gzip.compress(b"abc" * 100)[:-9], Encoding.PROTOBUF, "gzip", "ends too early"),
         (gzip.compress(bytes(MAX_BODY_BYTES + 1), 1), Encoding.PROTOBUF, "gzip", "more than"),
+        (2 * gzip.compress(b""), Encoding.PROTOBUF, "gzip", "goes on behind"),
     ],
-    ids=["protobuf", "json", "shape", "gzip", "cut", "bomb"],
+    ids=["protobuf", "json", "shape", "gzip", "cut", "bomb", "two"],
 )
 def test_bodies_that_do_not_decode(body: bytes, encoding: Encoding, compression: str, said: str) -> None:
     with pytest.raises(OtlpError, match=said):

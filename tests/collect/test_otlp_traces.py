@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,17 +27,24 @@ from trilens.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 RUN = RunId("otel-run")
 T_US = 1_700_000_000_000_000
 
 
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    store = Store.open(StoreOptions(data_dir=tmp_path_factory.mktemp("store")), upkeep=False)
+    yield store
+    store.close()
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(StoreOptions(data_dir=tmp_path), upkeep=False)
-    yield opened
-    opened.close()
+def store(opened: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """One for all, as opening takes a second, and in it a run of its own for each."""
+    number = request.session.items.index(request.node)
+    monkeypatch.setattr(sys.modules[__name__], "RUN", RunId(f"otel-run-{number}"))
+    return opened
 
 
 @contextmanager
@@ -198,6 +206,16 @@ def test_a_request_that_is_sent_again_adds_nothing_even_after_a_restart(store: S
     assert [(step.step, step.n) for step in store.runs.steps(RUN, 0, 9)] == [(0, 0), (1, 1), (2, 2)]
 
 
+def test_a_span_that_is_twice_in_a_request_is_one_step(store: Store) -> None:
+    program = Program()
+    program.span("step", T_US, 100, training__step=1)
+    spans = program.request.resource_spans[0].scope_spans[0].spans
+    spans.add().CopyFrom(spans[0])
+    with receiving(store) as receiver:
+        receiver.receive(program.request.SerializeToString(), Encoding.PROTOBUF, "")
+    assert [one.step for one in store.runs.steps(RUN, 0, 9)] == [1]
+
+
 def test_a_life_that_begins_anew_is_another_attempt(store: Store) -> None:
     with receiving(store) as receiver:
         for life, start_us in (("a", 0), ("b", 1000)):
@@ -250,7 +268,8 @@ def test_spans_of_other_programs_are_not_kept_and_counted(store: Store) -> None:
     del program.resource["training.run_id"]
     program.span("GET /", 0, 10)
     program.span("SELECT", 0, 10, b"\0" * 7 + b"\x01")
+    before = store.runs.runs()
     with receiving(store) as receiver:
         assert not program.send(receiver).HasField("partial_success")
         assert receiver.stats.not_kept == 2
-    assert store.runs.runs() == []
+    assert store.runs.runs() == before

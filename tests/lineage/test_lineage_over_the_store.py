@@ -98,6 +98,7 @@ def test_every_question_is_answered_alike(told: MemoryRuns, store: RunSource) ->
     assert store.processes(RUNS) == sorted(
         told.processes(RUNS), key=lambda one: (one.run, one.rank, one.attempt)
     )
+    assert store.first_steps([*RUNS, RunId("nobody")]) == told.first_steps(RUNS) != {}
     for run in RUNS:
         assert sorted(store.spans(run)) == sorted(told.spans(run))
         assert store.steps(run, 3, 7) == told.steps(run, 3, 7)
@@ -106,7 +107,7 @@ def test_every_question_is_answered_alike(told: MemoryRuns, store: RunSource) ->
         assert store.checkpoints(run) == sorted(
             told.checkpoints(run), key=lambda one: (one.start_ms, one.step, one.rank, one.attempt, one.n)
         )
-        assert store.curve(run, "loss", 0, 99) == told.curve(run, "loss", 0, 99)
+        assert [*store.curve(run, "loss", 0, 99)] == [*told.curve(run, "loss", 0, 99)]
         assert store.artifacts(run) == told.artifacts(run)
     for sample in (0, 3, 40, 10_000):
         assert store.sightings(sample) == told.sightings(sample)

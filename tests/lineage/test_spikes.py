@@ -14,6 +14,7 @@ from trilens.lineage import before_spikes
 from trilens.lineage.before_spikes import before, common
 from trilens.lineage.history import History
 from trilens.lineage.spikes import spikes
+from trilens.model.run_curve import Curve
 from trilens.model.run_sums import CurvePoint
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
     from trilens.lineage.spikes import Spike
 
 
-def curve(losses: Sequence[float], attempt: int = 0) -> list[CurvePoint]:
-    return [CurvePoint(step, attempt, step * 1000, loss, loss, 0) for step, loss in enumerate(losses, 1)]
+def curve(*attempts: Sequence[float]) -> Curve:
+    points = [
+        CurvePoint(step, attempt, step * 1000, loss, loss, 0)
+        for attempt, losses in enumerate(attempts)
+        for step, loss in enumerate(losses, 1)
+    ]
+    return Curve.of(sorted(points))
 
 
 def falling(count: int, noise: float, seed: int = 1) -> list[float]:
@@ -74,7 +80,7 @@ def test_what_is_not_finite_is_one_wherever_it_is() -> None:
 def test_attempts_are_compared_each_with_itself() -> None:
     """One that goes back to an early checkpoint begins higher, and that is no spike."""
     high, low = falling(200, 0.01), [2.0] * 200
-    assert spikes([*curve(low, 0), *curve(high, 1)]) == []
+    assert spikes(curve(low, high)) == []
 
 
 def job_with(losses: dict[tuple[int, int], float]) -> Job:

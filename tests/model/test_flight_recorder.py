@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers import require_corpus
+from trilens.model import plain_pickle
 from trilens.model.errors import FlightRecorderError, UnsafePickle
 from trilens.model.flight_recorder import (
     Frame,
@@ -32,7 +33,7 @@ PLAIN = st.recursive(
     | st.binary(),
     lambda inner: (
         st.lists(inner, max_size=6)
-        | st.dictionaries(st.text(max_size=5) | st.integers(), inner, max_size=6)
+        | st.dictionaries(st.text(max_size=5) | st.integers(-(2**59), 2**59), inner, max_size=6)
         | st.tuples(inner, inner)
         | st.tuples(inner, inner, inner, inner)
     ),
@@ -132,7 +133,8 @@ def test_a_pickle_that_would_run_something_is_refused_and_does_not(tmp_path: Pat
     assert not ran.exists()
 
 
-def test_what_would_grow_without_end_is_refused() -> None:
+def test_what_would_grow_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_pickle, "MAX_VALUES", 10_000)
     laughs: object = "ha"
     for _ in range(30):
         laughs = [laughs] * 10
@@ -151,6 +153,19 @@ def test_what_would_grow_without_end_is_refused() -> None:
         read_plain_pickle(pickle.dumps(round_and_round))
 
 
+def test_more_instructions_than_a_dump_can_need_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_pickle, "_MAX_INSTRUCTIONS", 1000)
+    with pytest.raises(UnsafePickle, match="more than 1000 instructions"):
+        read_plain_pickle(b"\x80\x04(" + b"]" * 2000 + b"l.")
+
+
+@pytest.mark.parametrize("key", [2**61 - 1, -(2**61 - 1), (1, 2), 1.5, None, b"k"])
+def test_a_key_whose_hash_can_be_chosen_is_refused(key: object) -> None:
+    """A megabyte of keys with one hash takes minutes to put into a dict."""
+    with pytest.raises(UnsafePickle, match="a key that is neither text nor a small number"):
+        read_plain_pickle(pickle.dumps({key: 1}))
+
+
 def test_lengths_that_lie_allocate_nothing() -> None:
     with pytest.raises(UnsafePickle, match="ends too early"):
         read_plain_pickle(b"\x80\x04\x8e" + struct.pack("<Q", 1 << 62))
@@ -167,9 +182,19 @@ def test_lengths_that_lie_allocate_nothing() -> None:
         (b'{"entries": []}', "no version"),
         (json.dumps({"version": "2.8", "entries": [3]}).encode(), "an entry that is int"),
         (json.dumps({"version": "2.8", "entries": [{"state": "x"}]}).encode(), "profiling_name"),
+        (json.dumps({"version": "2.8", "entries": [ENTRY | {"op_id": 1e999}]}).encode(), "infinity"),
         (pickle.dumps([1]), "no version"),
     ],
-    ids=["empty", "text", "brackets", "no-version", "entry-not-a-dict", "entry-without-name", "a-list"],
+    ids=[
+        "empty",
+        "text",
+        "brackets",
+        "no-version",
+        "entry-not-a-dict",
+        "entry-without-name",
+        "infinite",
+        "a-list",
+    ],
 )
 def test_what_is_not_a_dump_is_named(content: bytes, said: str) -> None:
     with pytest.raises(FlightRecorderError, match=said):

@@ -1,4 +1,8 @@
-"""One rank of a real job of three, for test_distributed_barrier.py: prints what its barriers said."""
+"""A real job of three ranks, for test_distributed_barrier.py. What the barriers of each said is RANK.json in
+the folder that is the first argument.
+
+The ranks are forked from one process, because loading PyTorch takes longer than all that they do.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,11 @@ from trilens.sdk.recorder import Recorder
 
 LONG = 30.0  # nobody is missing: never waited for
 SHORT = 0.5  # somebody is: waited for in full
-RANK = int(os.environ["RANK"])
+FOLDER = Path(sys.argv[1])
+RANK_0_LIVES = os.pipe()  # as long as its second end is open
+RANK = next((rank for rank in range(3) if not os.fork()), None)
 told: dict[str, Any] = {}
-recorder = Recorder("barriers", Identity(rank=RANK, world_size=3), Options(), Guard())
+recorder = Recorder("barriers", Identity(rank=RANK or 0, world_size=3), Options(), Guard())
 
 
 def notes() -> list[dict[str, object]]:
@@ -54,7 +60,7 @@ def stores_without_a_network() -> None:
     """Three members in three threads, over the stores that are no TCPStore."""
     for name, store in (
         ("hash", dist.HashStore()),
-        ("file", dist.FileStore(str(Path(os.environ["TEST_FOLDER"]) / "store"), 1)),
+        ("file", dist.FileStore(str(FOLDER / "store"), 1)),
         ("prefix", dist.PrefixStore("of-the-program", dist.HashStore())),
     ):
         found: dict[int, tuple[int, ...]] = {}
@@ -81,7 +87,14 @@ def _in(seconds: float) -> float:
     return time.monotonic() + seconds
 
 
+def tell() -> None:
+    (FOLDER / f"{RANK}.json").write_text(json.dumps(told))
+
+
 def main() -> None:
+    if RANK != 0:
+        os.close(RANK_0_LIVES[1])
+    os.environ["RANK"] = str(RANK)
     if RANK == 0:
         stores_without_a_network()
     alone = barrier(recorder, LONG)
@@ -175,18 +188,22 @@ def main() -> None:
 
     met("before the kill", LONG)
     if RANK == 2:
-        print(json.dumps(told), flush=True)
+        tell()
         os.kill(os.getpid(), signal.SIGKILL)
     met("after the kill", SHORT)
     store.set(f"killed/{RANK}", "")
     if RANK == 0:
         stay_away_until(store, "killed", [1])  # the store lives in this process
-        print(json.dumps(told), flush=True)
+        tell()
         os._exit(0)  # and dies now, with no goodbye
-    sys.stdin.read()  # closed when rank 0 is gone
+    os.read(RANK_0_LIVES[0], 1)  # ends when rank 0 is gone
     met("after the store died", LONG)
-    print(json.dumps(told), flush=True)
+    tell()
     os._exit(0)
 
 
-main()
+if RANK is not None:
+    main()
+os.close(RANK_0_LIVES[1])
+for _ in range(3):
+    os.wait()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,29 +30,21 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         "WORLD_SIZE": "3",
         "OMP_NUM_THREADS": "1",
         "TORCH_FR_BUFFER_SIZE": "100",
-        "TEST_FOLDER": str(folder),
     }
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, str(RANKS)],
-            env={**surroundings, "RANK": str(rank)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / f"rank{rank}.log").open("wb"),
-            text=True,
+    log = folder / "log"
+    with log.open("wb") as said:
+        job = subprocess.Popen(
+            [sys.executable, str(RANKS), str(folder)], env=surroundings, stderr=said, start_new_session=True
         )
-        for rank in range(3)
-    ]
     try:
-        said = [ranks[0].communicate(timeout=90)[0]]  # then rank 1, which waits for it to be gone
-        said += [rank.communicate(timeout=90)[0] for rank in ranks[1:]]
+        job.wait(timeout=90)
     finally:
-        for rank in ranks:
-            rank.kill()
-            rank.wait()
-    logs = "\n".join((folder / f"rank{rank}.log").read_text() for rank in range(3))
-    assert all(said), logs
-    return {rank: json.loads(text) for rank, text in enumerate(said)}
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    answers = [folder / f"{rank}.json" for rank in range(3)]
+    assert all(answer.exists() for answer in answers), log.read_text()
+    return {rank: json.loads(answer.read_text()) for rank, answer in enumerate(answers)}
 
 
 def missing(told: Told, barrier: str) -> list[list[int] | None]:

@@ -142,9 +142,30 @@ def test_a_stall_is_told_once_with_the_stacks_and_so_is_its_end(watched: Watched
     assert "trilens_stalled 1" in watched.recorder.metrics.text()
 
     watched.step()
-    watched.until(lambda: watched.kinds()[:2] == ["stalled", "resumed"])
+    watched.until(lambda: watched.kinds()[:2] == ["stalled", "moving"])
     assert watched.kinds().count("stalled") <= 2  # another may have begun by now; the first was told once
     assert watched.recorder.guard.counts() == {}
+
+
+def test_the_end_of_a_stall_is_told_also_by_a_run_that_ends_right_after_it(watched: Watched) -> None:
+    watched.step()
+    watched.until(lambda: watched.kinds() == ["stalled"])
+    watched.step()
+    watched.watchdog.stop()
+    watched.look()
+    assert watched.kinds()[:2] == ["stalled", "moving"]
+
+
+def test_stacks_begin_with_the_programs_own_thread(tmp_path: Path) -> None:
+    written: list[bytes] = []
+    stacks = StacksFile(tmp_path, "run", 0)
+    asking = threading.Thread(target=lambda: written.append(stacks.dump()))
+    asking.start()
+    asking.join()
+    stacks.close()
+    first, *_, last = written[0].split(b"\n\n")
+    assert b"test_stacks_begin_with" in first
+    assert last.startswith(b"Current thread")
 
 
 def test_nothing_is_said_while_somebody_debugs_the_program(watched: Watched) -> None:

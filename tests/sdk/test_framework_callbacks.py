@@ -18,6 +18,8 @@ from told_programs import ids_of
 from trilens.huggingface import TrilensCallback
 from trilens.lightning import TrilensCallback as LightningCallback
 from trilens.sdk.frameworks.huggingface import TrainerTraining
+from trilens.sdk.frameworks.new_optimizers import NewOptimizers
+from trilens.sdk.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,6 +247,41 @@ def test_lightning_on_several_loaders(tmp_path: Path) -> None:
         fit(Both(), run, tmp_path, loaders, enable_checkpointing=False)
     assert {one["unknown"] for one in told.section("batches")} == {"not one DataLoader"}
     assert len(told.steps()) == 6
+
+
+def test_lightning_reads_nothing_back_that_it_does_not_anyway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shown(Module):
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            loss = super().training_step(batch, batch_idx)
+            self.log("shown", loss, prog_bar=True)
+            return loss
+
+    read: list[torch.Tensor] = []
+    item = torch.Tensor.item
+
+    def noted(tensor: torch.Tensor) -> Any:
+        read.append(tensor)
+        return item(tensor)
+
+    loader = DataLoader(Numbers(), batch_size=4)
+    with begun(tmp_path) as (run, told), monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "item", noted)
+        fit(Shown(), run, tmp_path, loader, callbacks=[], enable_checkpointing=False)
+        without = len(read)
+        fit(Shown(), run, tmp_path, loader, enable_checkpointing=False)
+        assert len(read) - without == without
+    assert [set(step["values"]) for step in told.steps()] == [{"loss", "lr", "shown"}] * 6
+
+
+def test_an_optimizer_that_cannot_be_remembered_is_not_in_the_way() -> None:
+    class Unhashable(torch.optim.SGD):
+        __hash__ = None  # type: ignore[assignment]
+
+    guard = Guard()
+    NewOptimizers(guard, lambda _: True)(Unhashable([torch.zeros(1)]), (), {})
+    assert guard.counts() == {"attach": 1}
 
 
 def test_lightning_with_manual_optimization(tmp_path: Path) -> None:

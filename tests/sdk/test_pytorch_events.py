@@ -11,8 +11,8 @@ import torch
 
 from recorded_steps import new_recorder, steps_of
 from trilens.sdk.devices import Devices
-from trilens.sdk.pytorch import cuda, logged
-from trilens.sdk.pytorch.events import DeviceClock, EventPool
+from trilens.sdk.pytorch import cuda, events, logged
+from trilens.sdk.pytorch.events import DeviceClock
 from trilens.sdk.recorder import Recorder
 
 
@@ -23,11 +23,19 @@ class Device:
         self.queued_ms = 0
         self.done_ms = 0
         self.made = 0
+        self.asked = 0
         self.capturing = False
         self.current = 0
+        self.stream = 7
+        self.blocked: set[int] = set()  # streams that come past nothing
 
     def catch_up(self) -> None:
         self.done_ms = self.queued_ms
+
+
+class Stream(NamedTuple):
+    device_index: int
+    cuda_stream: int
 
 
 @pytest.fixture
@@ -39,21 +47,32 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
             device.made += 1
             self.timing = enable_timing
 
-        def record(self) -> None:
+        def record(self, stream: "Stream") -> None:
             assert not device.capturing, "it would be a part of the graph"
+            assert stream.device_index == getattr(self, "device_index", stream.device_index), "as CUDA does"
+            self.device_index = stream.device_index
+            self.stream = stream.cuda_stream
             device.queued_ms += 1
             self.at_ms = device.queued_ms
 
         def query(self) -> bool:
             assert not device.capturing, "it would end the capture"
-            return self.at_ms <= device.done_ms
+            device.asked += 1
+            return self.stream not in device.blocked and self.at_ms <= device.done_ms
 
         def elapsed_time(self, end: "Event") -> float:
             assert self.timing and end.at_ms <= device.done_ms
+            assert not device.blocked & {self.stream, end.stream}
             return float(end.at_ms - self.at_ms)
 
+    monkeypatch.setattr(events, "_pools", {})
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: device.capturing)
+    monkeypatch.setattr(
+        torch.cuda,
+        "current_stream",
+        lambda index=None: Stream(device.current if index is None else index, device.stream),
+    )
     monkeypatch.setattr(torch.cuda, "current_device", lambda: device.current)
     monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
     return device
@@ -98,6 +117,37 @@ def test_an_inner_phase_is_taken_out_of_the_outer(recorder, device) -> None:
     recorder.end_step()
     device.catch_up()
     assert finished(recorder) == [{"optimizer": 2000, "forward": 6000}]
+
+
+def test_the_device_is_asked_for_the_last_mark_of_the_oldest_step_only(recorder, device) -> None:
+    a_step(recorder)
+    assert device.asked == 1  # at the end of a step, not at its begin
+    for _ in range(4):
+        a_step(recorder)
+    assert device.asked == 5
+    device.catch_up()
+    device.asked = 0
+    assert len(finished(recorder)) == 5
+    assert device.asked == 5
+
+
+def test_phases_on_several_streams_wait_for_each_of_them(recorder, device) -> None:
+    recorder.begin_step()
+    recorder.enter_phase("forward")
+    device.stream = 8
+    recorder.leave_phase("forward")
+    recorder.end_step()
+    device.catch_up()
+    device.blocked = {7}
+    assert finished(recorder) == []
+    device.blocked = set()
+    assert finished(recorder) == [{"forward": 1000}]
+
+
+def test_a_run_that_is_over_marks_nothing(recorder, device) -> None:
+    recorder.fall_silent()
+    a_step(recorder)
+    assert device.made == 0
 
 
 def test_events_are_used_again(recorder, device) -> None:
@@ -162,20 +212,23 @@ def test_a_fault_of_the_device_stays_inside(recorder, device, monkeypatch) -> No
 
 
 @pytest.fixture
-def on_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], torch.Tensor]:
+def on_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., torch.Tensor]:
     """Makes tensors that look as if they were on the device; its copies arrive when it comes past their
     mark."""
     monkeypatch.setattr(logged, "_slots", {})
-    monkeypatch.setattr(logged, "_events", EventPool(timing=False))
     real = torch.empty
     monkeypatch.setattr(torch, "empty", lambda *args, pin_memory, **kwargs: real(*args, **kwargs))
 
-    class OnDevice(torch.Tensor):
-        @property
-        def device(self) -> torch.device:  # type: ignore[override]
-            return torch.device("cuda", 0)
+    def made_on(index: int) -> type[torch.Tensor]:
+        class OnDevice(torch.Tensor):
+            @property
+            def device(self) -> torch.device:  # type: ignore[override]
+                return torch.device("cuda", index)
 
-    return lambda value: torch.tensor(value).as_subclass(OnDevice)
+        return OnDevice
+
+    kinds = [made_on(0), made_on(1)]
+    return lambda value, index=0: torch.tensor(value).as_subclass(kinds[index])
 
 
 def test_a_value_is_read_when_the_device_has_it(recorder, device, on_device) -> None:
@@ -202,6 +255,17 @@ def test_a_value_logged_after_the_step_belongs_to_it(recorder, device, on_device
     device.catch_up()
     recorder.settle()
     assert [note[5] for note in recorder.done] == [{"loss": 1.0}, {"loss": 2.0}]
+
+
+def test_values_of_two_devices_do_not_share_events(recorder, device, on_device) -> None:
+    for index in (0, 1, 0):
+        recorder.begin_step()
+        recorder.log({"loss": on_device(float(index), index)})
+        recorder.end_step()
+        device.catch_up()
+        recorder.settle()
+    assert [note[5] for note in recorder.done] == [{"loss": 0.0}, {"loss": 1.0}, {"loss": 0.0}]
+    assert recorder.guard.counts() == {}
 
 
 def test_more_values_than_can_wait_are_counted(recorder, device, on_device) -> None:

@@ -32,15 +32,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("ranks")
     source = TESTS.parent / "src"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{source}{os.pathsep}{TESTS}"}
-    ranks = [
-        subprocess.Popen([sys.executable, TESTS / "training_ranks.py", str(rank), folder], env=environment)
-        for rank in RANKS
-    ]
-    try:
-        assert [rank.wait(120) for rank in ranks] == [0, 0]
-    finally:
-        for rank in ranks:
-            rank.kill()
+    program = [sys.executable, str(TESTS / "training_ranks.py"), str(folder)]
+    subprocess.run(program, env=environment, check=True, timeout=120)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in RANKS]
 
 

@@ -186,3 +186,18 @@ def test_retry_after_is_obeyed_within_reason(text: str, expected: float | None) 
     answer = read_answer(503, text, b"")
     assert isinstance(answer, NotTaken)
     assert answer.retry_after_s == expected
+
+
+def test_a_server_that_says_it_has_more_than_it_was_sent_costs_nothing(tmp_path: Path) -> None:
+    class Boasting(FaultyServer):
+        def post(self, body: bytes, *, for_dead: bool = False, deadline_s: float | None = None) -> Answer:
+            super().post(body)
+            return Taken(10**9, None)
+
+    server, spool = Boasting([]), spool_in(tmp_path)
+    for seq in range(6):
+        spool.append(line(seq, size=400_000))
+    courier = Courier(server, Guard())
+    while courier.take(spool) is not None:
+        pass
+    assert server.taken == list(range(6))

@@ -211,3 +211,30 @@ def test_a_followed_loader_is_still_the_loader(recorder: Recorder) -> None:
     assert [*copy.copy(followed)] == [1, 2, 3]
     with pytest.raises(TypeError, match="not iterable"):
         iter(follow(recorder, 5))  # type: ignore[arg-type]
+
+
+def test_what_gives_its_next_batch_by_itself_still_does(recorder: Recorder) -> None:
+    batches = follow(recorder, iter([[1, 2], [3]]), "d")
+    recorder.begin_step()
+    assert next(batches) == [1, 2]  # type: ignore[call-overload]
+    recorder.end_step()
+    assert train(recorder, batches) == [[3]]
+    assert [(one["range"], one["dataset"]) for one in told(recorder)] == [([0, 2, 1], "d"), ([2, 1, 1], "d")]
+
+
+def test_a_generator_can_be_closed_and_asked_whether_it_is_there(recorder: Recorder) -> None:
+    closed: list[bool] = []
+
+    def generate() -> Iterator[list[int]]:
+        try:
+            yield [1]
+        finally:
+            closed.append(True)
+
+    batches: Any = follow(recorder, generate())
+    assert batches
+    next(batches)
+    batches.close()
+    assert closed == [True]
+    assert not follow(recorder, [])
+    assert follow(recorder, {1: [2]}.values())

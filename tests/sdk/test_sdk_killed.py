@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import httpx
 
 from servers import free_port, running, until
+from trilens.sdk.guard import Guard
 from trilens.sdk.outbox.folder import find_folders
-from trilens_process import TRILENS, clean_environment, trilens
+from trilens.sdk.outbox.send_left import send_left
+from trilens_process import TRILENS, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +72,8 @@ def written(process: subprocess.Popen[str]) -> int:
     return step
 
 
-def last_step(url: str) -> int:
-    answer = httpx.get(f"{url}/api/runs/run-1", timeout=20)
+def last_step(client: httpx.Client) -> int:
+    answer = client.get("/api/runs/run-1")
     step = answer.json()["data"]["run"]["step"] if answer.status_code == 200 else None
     return -1 if step is None else int(step)
 
@@ -81,16 +83,19 @@ def test_nothing_that_was_written_is_lost_and_nothing_is_there_twice(tmp_path: P
     url, spool = f"http://{address}", tmp_path / "spool"
     command = [*TRILENS, "up", "--listen", address, "--data", str(tmp_path / "data")]
 
-    with program(url, spool, tmp_path / "program.log") as training:
+    with (
+        program(url, spool, tmp_path / "program.log") as training,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
         with running(command, f"{url}/readyz", log=tmp_path / "log-1") as server:
             before = written(training)
-            until(lambda: last_step(url) >= before, "the first records did not come")
+            until(lambda: last_step(client) >= before, "the first records did not come")
             server.kill()
             server.wait()
         while_away = written(training)
 
         with running(command, f"{url}/readyz", log=tmp_path / "log-2") as server:
-            until(lambda: last_step(url) >= while_away, "what was told meanwhile did not come")
+            until(lambda: last_step(client) >= while_away, "what was told meanwhile did not come")
             server.send_signal(signal.SIGSTOP)  # it takes requests and does not answer
             at_kill = written(training)
             training.kill()
@@ -100,17 +105,19 @@ def test_nothing_that_was_written_is_lost_and_nothing_is_there_twice(tmp_path: P
             (waiting,) = find_folders(spool)
             assert (waiting.about.run, waiting.is_alive) == ("run-1", False)
             assert waiting.bytes_there > 0
-            sent = trilens("spool", "send", "--dir", str(spool))
-            assert sent.returncode == 0, sent.stderr
-            assert f"run-1 rank 0: sent {waiting.bytes_there} bytes to {url}" in sent.stdout
+            (sent,) = send_left(spool, Guard(), None, None)  # as `trilens spool send` does
+            assert (sent.server, sent.sent_bytes, sent.error) == (url, waiting.bytes_there, None)
             assert find_folders(spool) == []
 
-            with httpx.Client(base_url=url, timeout=20) as client:
-                for step in range(at_kill + 1):
-                    (found,) = client.get(f"/api/runs/run-1/steps/{step}").json()["data"]["ranks"]
-                    assert (found["n"], found["values"]) == (step, {"loss": 1.0})
-                    (batch,) = found["batches"]
-                    assert (batch["dataset"], batch["range"]) == ("letters", [0, 2, 1])
-                run = client.get("/api/runs/run-1").json()["data"]["run"]
+            # Every step saw both samples, so what is known of one is all steps.
+            seen = client.get("/api/samples/0?run=run-1").json()["data"]
+            steps = sorted(one["step"] for one in seen)
+            assert (steps, steps[-1] >= at_kill) == (list(range(len(steps))), True)
+            for step in (0, before, while_away, at_kill):
+                (found,) = client.get(f"/api/runs/run-1/steps/{step}").json()["data"]["ranks"]
+                assert (found["n"], found["values"]) == (step, {"loss": 1.0})
+                (batch,) = found["batches"]
+                assert (batch["dataset"], batch["range"]) == ("letters", [0, 2, 1])
+            run = client.get("/api/runs/run-1").json()["data"]["run"]
     assert (run["state"], run["attempts"]) == ("lost", 1), "what another process sends is no sign of life"
     assert "Traceback" not in (tmp_path / "program.log").read_text()

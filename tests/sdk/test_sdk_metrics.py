@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import socket
+import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,6 +101,11 @@ def test_what_is_not_known_is_not_shown(recorder: Recorder) -> None:
     assert names == {"training_step", "training_steps_total", "training_step_seconds_total"}
 
 
+def test_speed_is_that_of_the_steps_that_said_how_much_they_had(recorder: Recorder) -> None:
+    TrainingMetrics(recorder, None).add_steps([note(0, tokens=100), note(1, tokens=None)])
+    assert shown(recorder)["training_tokens_per_second"] == 100
+
+
 def test_values_are_shown_under_valid_names_that_are_nobody_elses(recorder: Recorder) -> None:
     metrics = TrainingMetrics(recorder, None)
     metrics.show_values(
@@ -170,9 +177,24 @@ def test_a_scraper_that_says_nothing_or_too_much_holds_nobody_up(
     with begun(tmp_path) as (run, _):
         assert run.metrics_address is not None
         host, port = run.metrics_address.rsplit(":", 1)
-        with socket.create_connection((host, int(port))), socket.create_connection((host, int(port))) as loud:
+        address = (host, int(port))
+        with socket.create_connection(address), socket.create_connection(address) as loud:
             loud.sendall(b"GET /" + b"x" * 20_000)
-            assert scrape(run)[0] == 200
+            with socket.create_connection(address) as slow:
+                stop = threading.Event()
+
+                def drip() -> None:
+                    with suppress(OSError):  # until it is closed on us
+                        while not stop.wait(0.01):
+                            slow.sendall(b"x")
+
+                dripping = threading.Thread(target=drip)
+                dripping.start()
+                try:
+                    assert scrape(run)[0] == 200
+                finally:
+                    stop.set()
+                    dripping.join()
         assert run.recorder.guard.counts() == {}
 
 
@@ -186,6 +208,32 @@ def test_no_port_at_all_costs_the_metrics_and_nothing_else(monkeypatch: pytest.M
     port.close()
     assert port.address is None
     assert guard.counts() == {"metrics port": 1}
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_open"),
+    [
+        ({}, False),
+        ({"KUBERNETES_SERVICE_HOST": "10.96.0.1", "POD_IP": "10.1.2.3"}, True),
+        ({"SLURM_JOB_ID": "7"}, True),
+        ({"RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "node-0"}, True),
+        ({"RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "8", "MASTER_ADDR": "node-0"}, False),
+    ],
+    ids=["alone", "kubernetes", "slurm", "several nodes", "one node"],
+)
+def test_whoever_is_elsewhere_reaches_a_run_that_is_on_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], is_open: bool
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with begun(tmp_path) as (run, _):
+        assert run.metrics_address is not None
+        host, _, port = run.metrics_address.rpartition(":")
+        # An address of this machine that is not the one which is listened on by programs alone.
+        with socket.socket() as client:
+            assert (client.connect_ex(("127.0.0.2", int(port))) == 0) is is_open
+        assert (host == "127.0.0.1") is not is_open
+        assert host == environment.get("POD_IP", host)
 
 
 def test_every_interface_is_listened_on_where_the_scraper_is_elsewhere() -> None:

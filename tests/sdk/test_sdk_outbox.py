@@ -105,6 +105,23 @@ def test_what_became_known_of_the_process_is_told_again(tmp_path: Path, server: 
     assert ["process" in batch for batch in server.batches[WRITER]] == [True, False, True, False]
 
 
+def test_a_batch_that_cannot_be_written_does_not_take_the_introduction_with_it(
+    tmp_path: Path, server: RecordsServer
+) -> None:
+    class Unreadable:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with listening(server) as url:
+        program = Program(tmp_path, url)
+        with pytest.raises(RuntimeError):
+            program.outbox.put({"notes": [Unreadable()]})
+        program.tell(0)
+        program.outbox.close(5)
+    (batch,) = server.batches[WRITER]
+    assert (batch["seq"], batch["process"]) == (0, {"pid": 1})
+
+
 def test_a_server_that_comes_late_gets_everything_in_order(tmp_path: Path, server: RecordsServer) -> None:
     port = free_port()
     program = Program(tmp_path, f"http://127.0.0.1:{port}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from trilens.sdk import recorder as recorder_module
 from trilens.sdk.guard import Guard
 from trilens.sdk.identity import Identity
+from trilens.sdk.moments import Checkpoint, Validation
 from trilens.sdk.options import Options
 from trilens.sdk.recorder import PhaseBlock, Reading, Recorder, StepBlock
 
@@ -197,6 +200,127 @@ def test_only_the_programs_thread_asks_the_device(recorder: Recorder, clock: Clo
     assert copy.asked == asked
 
 
+def test_the_last_step_before_a_long_checkpoint_keeps_its_values(recorder: Recorder, clock: Clock) -> None:
+    copy = Copy({"loss": 0.5})
+    with StepBlock(recorder):
+        recorder.add_later(copy)
+    with Checkpoint(recorder, "ckpt", 0):
+        clock.pass_(600_000_000_000)
+        copy.is_computed = True
+        assert recorder.take_steps(10) == []
+    assert [(note[1], note[5]) for note in recorder.take_steps(10)] == [(0, {"loss": 0.5})]
+    assert recorder.guard.counts() == {}
+
+
+def test_the_beginning_of_a_checkpoint_asks_the_device_too(recorder: Recorder, clock: Clock) -> None:
+    copy = Copy({"loss": 0.5})
+    with StepBlock(recorder):
+        recorder.add_later(copy)
+    copy.is_computed = True
+    with Validation(recorder, 0):
+        clock.pass_(2_000_000_000)
+        assert [note[5] for note in recorder.take_steps(10)] == [{"loss": 0.5}]
+
+
+def test_a_checkpoint_that_hangs_does_not_keep_the_steps_before_it(recorder: Recorder, clock: Clock) -> None:
+    with StepBlock(recorder):
+        recorder.add_later(Copy({"loss": 0.5}))
+    recorder.begin_activity("checkpoint")
+    clock.pass_(recorder_module.LONGEST_ACTIVITY_NS + 1)
+    assert [note[1] for note in recorder.take_steps(10)] == [0]
+    assert recorder.guard.counts() == {"device value": 1}
+
+
+def test_a_checkpoint_written_by_another_thread_does_not_ask_the_device(recorder: Recorder) -> None:
+    copy = Copy({"loss": 0.5})
+    with StepBlock(recorder):
+        recorder.add_later(copy)
+    asked = copy.asked
+
+    def save() -> None:
+        with Checkpoint(recorder, "ckpt", 0):
+            pass
+
+    saving = threading.Thread(target=save)
+    saving.start()
+    saving.join()
+    assert copy.asked == asked
+
+
+def test_activities_nest(recorder: Recorder) -> None:
+    with Checkpoint(recorder, "ckpt", 0):
+        with Validation(recorder, 0):
+            assert recorder.activity == "validation"
+        assert recorder.activity == "checkpoint"
+    assert recorder.activity is None
+    saving, validating = Checkpoint(recorder, "ckpt", 0), Validation(recorder, 0)
+    saving.__enter__()  # in a thread of its own, say
+    validating.__enter__()
+    saving.__exit__(None, None, None)
+    assert recorder.activity == "validation"
+    validating.__exit__(None, None, None)
+    assert recorder.activity is None
+
+
+def test_values_of_a_validation_outlive_a_step_that_fails(recorder: Recorder) -> None:
+    copy, validation = Copy({"loss": 0.25}), Validation(recorder, 7)
+    validation.lasted(1_000)
+    validation.take(copy)
+    with pytest.raises(ValueError), StepBlock(recorder):
+        raise ValueError
+    assert not validation.is_sure
+    copy.is_computed = True
+    with StepBlock(recorder):
+        pass
+    assert validation.is_sure
+    assert validation.fields()["values"] == {"loss": 0.25}
+    assert recorder.done[0][5] == {}  # type: ignore[index]
+
+
+def test_a_handler_of_the_programs_log_may_use_the_sdk_from_any_thread(recorder: Recorder) -> None:
+    """What a device failed to compute is said while steps settle: nothing must be held then."""
+
+    class Broken(Copy):
+        def read(self) -> Reading:
+            raise RuntimeError("device-side assert")
+
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            other = threading.Thread(target=recorder.note, args=("log", text), daemon=True)
+            other.start()
+            other.join(10)
+
+    copy = Broken({})
+    copy.is_computed = True
+    handler = Noting()
+    logging.getLogger("trilens").addHandler(handler)
+    try:
+        with StepBlock(recorder):
+            recorder.add_later(copy)
+        (note,) = recorder.take_records()["notes"]
+    finally:
+        logging.getLogger("trilens").removeHandler(handler)
+    assert "device-side assert" in str(note["text"])
+
+
+def test_a_signal_that_comes_while_steps_settle_may_use_the_sdk(recorder: Recorder) -> None:
+    """Python runs a handler in the thread that is inside, between any two lines of it."""
+
+    class Interrupted(Copy):
+        def ready(self) -> bool:
+            self.asked += 1
+            if self.asked == 1:
+                recorder.log({"at": 1.0})
+                recorder.note("signal", "SIGTERM")
+            return True
+
+    with StepBlock(recorder):
+        recorder.add_later(Interrupted({"loss": 0.5}))
+    assert recorder.done[0][5]["loss"] == 0.5  # type: ignore[index]
+    assert [note["kind"] for note in recorder.take_records()["notes"]] == ["signal"]
+
+
 def test_at_the_end_the_device_is_given_a_moment(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = Copy({"loss": 0.5})
 
@@ -270,3 +394,7 @@ def test_counts_of_samples_come_from_the_step_or_from_what_was_added(recorder: R
     first, second = recorder.done  # type: ignore[misc]
     assert (first[7], first[8], second[7], second[8]) == (7, 99, None, None)
     assert recorder.guard.counts() == {"count of samples": 1}
+    for number in (-1, 2**60, float("nan")):
+        assert recorder.whole(number) is None
+    assert recorder.whole(3.0) == 3
+    assert recorder.guard.counts() == {"count of samples": 4}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import logging
 import os
 import pickle
 import socket
 import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +18,12 @@ import pytest
 
 import trilens
 from sdk_runs import begun
+from trilens.collect.runs.wire import read_lines
 from trilens.sdk import background as background_module
 from trilens.sdk.exposition import MetricsPort
+from trilens.sdk.guard import Guard
+from trilens.sdk.moments import size_of
+from trilens.sdk.options import read_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +180,153 @@ def test_an_exception_in_the_loop_passes_untouched_and_is_told(tmp_path: Path) -
     assert told.steps() == []
 
 
+@pytest.mark.parametrize("at_once", [1, 128])
+def test_a_program_that_goes_on_after_an_exception_has_lost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(background_module, "SLICE", at_once)
+    with begun(tmp_path) as (run, told):
+        train(run, 1)
+        for _ in range(3):
+            with pytest.raises(ValueError), run.step():
+                run.batch(ids=[1, 2], dataset="d")
+                raise ValueError
+            train(run, 2)
+        run.finish()
+        assert run.recorder.guard.counts() == {}
+    assert [step["n"] for step in told.steps()] == [0, 2, 3, 5, 6, 8, 9]
+    assert [batch["n"] for batch in told.section("batches")] == [1, 4, 7]
+
+
+@pytest.mark.parametrize(("status", "how"), [(0, "finished"), (None, "finished"), (2, "failed")])
+def test_a_block_that_is_left_by_sys_exit_ends_as_the_program_does(
+    tmp_path: Path, status: int | None, how: str
+) -> None:
+    with begun(tmp_path) as (run, told), pytest.raises(SystemExit), run:
+        sys.exit(status)
+    assert told.last("end")["how"] == how
+
+
+def test_a_background_thread_that_hangs_does_not_keep_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setenv("TRILENS_INTERVAL_S", "0.1")
+    hangs, may_go = threading.Event(), threading.Event()
+
+    def hang() -> None:  # as a look at a checkpoint does, on a file system that does not answer
+        hangs.set()
+        may_go.wait(60)
+
+    with begun(tmp_path) as (run, _):
+        run.recorder.on_tick(hang)
+        assert hangs.wait(20)
+        run.finish()
+        assert run.recorder.guard.counts() == {"end": 1}
+    may_go.set()
+
+
+def test_a_folder_that_takes_long_to_look_through_has_no_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    assert size_of(str(tmp_path)) == 1
+    monkeypatch.setattr("trilens.sdk.moments._MOST_SIZING_NS", -1)
+    assert size_of(str(tmp_path)) is None
+
+
+def test_whatever_a_program_hands_over_the_server_reads_the_rest(tmp_path: Path) -> None:
+    """A batch that it cannot read would be lost, with all steps in it."""
+    half = "\udcff"  # of a file's name that is no text
+    config = {"seed": 10**5000, half: half, "large": 2**80, "long": ["x" * 2_000] * 1_000}
+    with begun(
+        tmp_path,
+        "e" * 9_000,
+        name=half,
+        config=config,
+        tags={"a": half},
+        total_steps=10**20,  # type: ignore[dict-item]
+    ) as (run, told):
+        run.describe(experiment=7, total_steps="many", tags=5)  # type: ignore[arg-type]
+        for number in range(3):
+            with run.step(samples=-1, tokens=2**70):
+                run.log({"": 1.0, "x" * 300: 1.0, half: 1.0, f"loss {number}": 1.0})
+                run.batch(ids=[-(2**63), 2**63 - 1], epoch="one", size=-3)  # type: ignore[arg-type]
+                run.batch(ids=["n" * 5_000], dataset="d" * 5_000, shard=half)
+                run.batch(ids=[half], epoch=-1)
+                with run.phase(""), run.phase("p" * 300):
+                    pass
+        run.recorder.set_epoch(-4)
+        run.checkpoint(f"/{half}/" + "x" * 5_000)
+        run.checkpoint(b"/bytes")
+        run.validation({"": 1.0, "loss": 0.5, "y" * 300: 0.5})
+        train(run, 1)
+    assert [step["step"] for step in told.steps()] == [0, 1, 2, 3]
+    lines = [json.dumps(batch, ensure_ascii=False).encode() for batch in told.batches()]
+    reading = read_lines(b"\n".join(lines))
+    assert reading.refusal is None
+    assert len(reading.lines) == len(lines)
+    assert told.last("facts")["config"]["seed"] == "a number of 16610 bits"
+    assert [one["values"] for one in told.section("validations")] == [{"loss": 0.5}]
+    assert told.section("batches")[0]["ids"] == [-(2**63), 2**63 - 1]
+
+
+def test_batches_of_many_samples_are_told_in_several_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_module, "SLICE_IDS", 10)
+    with begun(tmp_path) as (run, told), run.recorder._lock:  # the background thread takes all at once
+        for size in (4, 4, 4, 25, 1):
+            run.batch(ids=list(range(size)))
+            train(run, 1)
+    sizes = [[one["size"] for one in batch["batches"]] for batch in told.batches() if "batches" in batch]
+    assert sizes == [[4, 4], [4], [25], [1]]
+    assert [step["n"] for step in told.steps()] == [0, 1, 2, 3, 4]
+    assert run.recorder.guard.counts() == {}
+
+
+@pytest.mark.parametrize("token", ["se\ncret", "s\u00e9cret"], ids=["line feed", "accent"])
+def test_a_token_that_no_header_holds_is_left_out_and_never_shown(
+    tmp_path: Path, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with begun(tmp_path, token=token) as (run, _):
+        assert run.recorder.options.token is None
+    assert run.recorder.guard.counts() == {"option": 1}
+    assert "cret" not in caplog.text
+
+
+def test_the_line_feed_at_the_end_of_a_secret_is_no_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRILENS_TOKEN", "secret\n")
+    with begun(tmp_path) as (run, told):
+        assert run.recorder.options.token == "secret"
+    assert told.tokens() == {"Bearer secret"}
+
+
+class Stubborn:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("not comparable")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["http://", "http://[::1", "http://host:port", "ftp://host", "http://:9333", Stubborn()],
+    ids=["no host", "open bracket", "no number", "not http", "only a port", "no text"],
+)
+def test_a_server_that_cannot_be_one_is_said_at_once(server: Any) -> None:
+    guard = Guard()
+    assert read_options(guard, {}, server=server, experiment=Stubborn()).server is None
+    assert guard.counts() == {"option": 2}
+
+
 def test_a_finished_run_takes_nothing_and_says_so(tmp_path: Path) -> None:
     with begun(tmp_path) as (run, told):
         train(run)
@@ -260,7 +413,7 @@ def test_options_that_cannot_be_used_are_counted_and_left_out(
         lost = run.recorder.guard.counts()
         assert " " not in run.id
         train(run)
-    assert lost == {"option": 6}  # total_steps is counted as no number, and as not above zero
+    assert lost == {"option": 5}
     assert len(told.steps()) == 2
     assert told.last("facts")["total_steps"] is None
 

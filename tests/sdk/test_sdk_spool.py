@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from small_disk import small_disk
 from trilens.sdk.guard import Guard
+from trilens.sdk.outbox import folder as folder_module
 from trilens.sdk.outbox.folder import About, find_folders
 from trilens.sdk.outbox.left import left_behind
 from trilens.sdk.outbox.line import Header, Line, encode, split
@@ -136,6 +137,38 @@ def test_memory_takes_what_a_read_only_disk_refuses(tmp_path: Path) -> None:
     assert guard.counts()["records"] == 200 - len(kept)
 
 
+def test_a_disk_that_was_full_at_the_beginning_is_used_when_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.sdk.outbox.spool._TRY_DISK_AGAIN_S", 0.0)
+    spool = spool_in(tmp_path)
+    with monkeypatch.context() as full:
+
+        def no_space(*_: object, **__: object) -> int:
+            raise OSError(errno.ENOSPC, "no space left")
+
+        full.setattr(Path, "write_text", no_space)
+        spool.append(line(0))
+    assert spool.bytes_in_memory > 0
+    spool.append(line(1))
+    assert len(find_folders(tmp_path)) == 1
+    assert seqs(spool) == [0, 1]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make another user's folder")
+def test_a_folder_that_another_user_made_in_tmp_is_not_written_to(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    strange = tmp_path / "spool"
+    strange.mkdir()
+    os.chown(strange, 12_345, 12_345)
+    guard = Guard()
+    spool = spool_in(strange, guard)
+    spool.append(line(0))
+    assert guard.counts() == {"spool": 1}
+    assert list(strange.iterdir()) == []
+    assert seqs(spool) == [0]
+
+
 def test_a_full_disk_tears_no_line_and_the_order_stays(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         guard = Guard()
@@ -237,6 +270,26 @@ sys.stdin.read()
     assert found == list(range(100))
     assert guard.counts() == {"records": 1}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_begins_takes_no_others_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks begin at the same moment, and each looks for what its own earlier life left: it must be free."""
+    dead = spool_in(tmp_path, number=1)
+    dead.append(line(0))
+    dead.close()
+    tried: list[Path] = []
+    lock = folder_module._try_lock
+
+    def try_lock(path: Path, *, create: bool) -> int | None:
+        tried.append(path.parent)
+        return lock(path, create=create)
+
+    monkeypatch.setattr(folder_module, "_try_lock", try_lock)
+    begins = spool_in(tmp_path, number=2)
+    begins.append(line(0, writer=2))
+    assert list(left_behind(tmp_path, Guard(), lambda left: left.rank == 7)) == []
+    assert tried == [tmp_path / f".{2:032x}"], "only its own"
+    begins.close()
 
 
 def test_what_is_meant_for_another_server_is_left_for_it(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,27 @@ def test_mlflow_is_asked_for_its_active_run(monkeypatch: pytest.MonkeyPatch) -> 
     watching, told = watch()
     watching.look()
     assert told[0]["trackers"] == [{"system": "mlflow", "run": "r1", "where": "http://mlflow"}]
+
+
+def test_a_run_of_another_thread_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program's: MLflow tells each thread of its own runs only, and the SDK looks from a thread."""
+    active = SimpleNamespace(info=SimpleNamespace(run_id="r1"))
+    mlflow = SimpleNamespace(active_run=lambda: None, get_tracking_uri=lambda: "https://ada:sesame@mlflow/x")
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    fluent = SimpleNamespace(_get_latest_active_run=lambda: active)
+    monkeypatch.setitem(sys.modules, "mlflow.tracking.fluent", fluent)
+    watching, told = watch()
+    watching.look()
+    assert told[0]["trackers"] == [{"system": "mlflow", "run": "r1", "where": "https://<secret>@mlflow/x"}]
+
+
+def test_mlflow_still_has_what_tells_of_all_threads() -> None:
+    """Read, not loaded: that takes seconds."""
+    found = importlib.util.find_spec("mlflow")
+    assert found is not None
+    assert found.origin is not None
+    source = Path(found.origin).with_name("tracking") / "fluent.py"
+    assert "def _get_latest_active_run()" in source.read_text(encoding="utf-8")
 
 
 def test_the_environment_tells_where_no_library_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

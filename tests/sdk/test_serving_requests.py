@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import queue
 import subprocess
 import sys
 import threading
+import types
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
@@ -21,6 +24,7 @@ from trilens.sdk.serving.figures import MOST_MODELS
 from trilens.sdk.serving.measure import measured
 from trilens.sdk.serving.middleware import Middleware
 from trilens.sdk.serving.program import ServingProgram
+from trilens.sdk.serving.queues import MOST_QUEUES
 from trilens.sdk.serving.request import CURRENT
 
 if TYPE_CHECKING:
@@ -113,6 +117,37 @@ def test_a_streamed_answer_has_a_first_token_and_a_time_per_token(program: Servi
     assert found["inference_tokens_total", "llama", "8b", "completion"] == 2
     assert found["inference_requests_running", "unread"] == 0  # it moved on with the request
     assert ("inference_requests_total", "unread", "200") not in found
+
+
+def test_an_answer_that_another_middleware_hands_on_in_parts_has_no_first_token(
+    program: ServingProgram,
+) -> None:
+    async def hand_on(request: Request, handle: Any) -> Any:
+        return await handle(request)
+
+    app = Starlette(routes=[Route("/predict", lambda request: JSONResponse({"label": "cat"}))])
+    app.add_middleware(BaseHTTPMiddleware, dispatch=hand_on)
+    client = TestClient(Middleware(app, program=program, model="resnet"))
+    assert client.get("/predict").json() == {"label": "cat"}
+    found = told(program)
+    assert found["inference_requests_total", "resnet", "200"] == 1
+    assert not [key for key in found if key[0] == "inference_time_to_first_token_seconds_count"]
+
+
+def test_a_request_whose_task_is_thrown_away_is_not_running_for_ever(program: ServingProgram) -> None:
+    @types.coroutine
+    def pause() -> Iterator[None]:
+        yield
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await pause()
+
+    pending = Middleware(app, program=program, model="m")({"type": "http", "path": "/"}, None, None)  # type: ignore[arg-type]
+    contextvars.copy_context().run(pending.send, None)
+    pending.close()  # in another context, as the garbage collector does
+    found = told(program)
+    assert found["inference_requests_running", "m"] == 0
+    assert found["inference_requests_total", "m", "499"] == 1
 
 
 def test_an_exception_is_counted_and_raised_untouched(program: ServingProgram) -> None:
@@ -320,7 +355,18 @@ def test_queues_that_are_watched_and_waits_that_are_told(program: ServingProgram
     assert found["inference_queue_depth", "own", "llama"] == 1
     assert found["inference_queue_duration_seconds_count", "own", "llama"] == 2
     del waiting
-    assert told(program)["inference_queue_depth", "batcher"] == 0  # not kept alive by being watched
+    found = told(program)
+    assert ("inference_queue_depth", "batcher") not in found  # it is gone: not kept alive by being watched
+
+
+def test_queues_that_are_gone_make_room_for_others(program: ServingProgram) -> None:
+    program.queue(lambda: 1 // 0, "broken", "", "")
+    for number in range(3 * MOST_QUEUES):
+        program.queue(queue.Queue(), f"of request {number}", "", "")
+    last: queue.Queue[int] = queue.Queue()
+    program.queue(last, "last", "", "")
+    assert told(program)["inference_queue_depth", "last"] == 0
+    assert "queue" not in program.guard.counts()
 
 
 def test_bad_input_is_counted_and_never_raised(program: ServingProgram) -> None:
@@ -397,17 +443,21 @@ def page():
 with serving.request(model="m"):
     pass
 before = serving.address()
+waiting = serving.queue(name="gpu")
+waiting.enter()
 read, write = os.pipe()
 if os.fork() == 0:
     with serving.request(model="m"):
         pass
     with serving.request(model="m"):
         pass
-    told = [serving.address() != before, 'code="ok"} 2' in page()]
-    os.write(write, f"{told[0]} {told[1]}".encode())
+    empty = 'depth{queue="gpu"} 0' in page()
+    waiting.enter()
+    told = [serving.address() != before, 'code="ok"} 2' in page(), empty, 'depth{queue="gpu"} 1' in page()]
+    os.write(write, repr(told).encode())
     os._exit(0)
 os.wait()
-print(os.read(read, 100).decode(), 'code="ok"} 1' in page())
+print(os.read(read, 100).decode(), 'code="ok"} 1' in page(), 'depth{queue="gpu"} 1' in page())
 """
 
 
@@ -415,4 +465,4 @@ def test_a_forked_worker_has_a_port_and_counts_of_its_own() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKS], capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.stdout.split() == ["True", "True", "True"], done.stderr
+    assert done.stdout == "[True, True, True, True] True True\n", done.stderr

@@ -37,7 +37,7 @@ def refusing() -> Iterator[str]:
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -69,6 +69,17 @@ def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None
     sent_until_the_end(export)
     assert (export.stats.sent, export.stats.dropped, export.stats.failures) == (0, 2, 1)
     assert [record.message for record in caplog.records] == ["cannot send steps"]
+
+
+def test_a_record_that_otlp_has_no_room_for_does_not_end_the_export(
+    refusing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp_export, "_AT_ONCE", 1)
+    export = OtlpExport(OtlpSettings(url=refusing))
+    export.offer(steps(-1, 1))  # before 1970
+    sent_until_the_end(export)
+    assert export.stats.refused == 2
+    assert export.stats.failures == 1, "only the second could be sent"
 
 
 def test_what_a_collector_refuses_is_not_sent_again(refusing: str, caplog: pytest.LogCaptureFixture) -> None:

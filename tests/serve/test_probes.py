@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from memory_api import Api, running
-from trilens.serve.logs import JsonLines, TextLines
+from trilens.serve.logs import JsonLines, TextLines, configure_logs
+from trilens.settings.server import ServerSettings
 
 
 def test_health_and_readiness() -> None:
@@ -91,3 +92,19 @@ def test_log_lines(form: type[logging.Formatter]) -> None:
     else:
         assert first.endswith(' WARNING cannot reach it url=http://x error="a \\"b\\" c"')
         assert "ZeroDivisionError" in rest
+
+
+def test_requests_that_the_server_sends_are_not_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, sends = logging.getLogger(), logging.getLogger("httpx")
+    monkeypatch.setattr(root, "handlers", [*root.handlers])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(sends, "level", logging.NOTSET)
+    try:
+        configure_logs(ServerSettings())
+        assert root.isEnabledFor(logging.INFO)
+        assert not sends.isEnabledFor(logging.INFO)
+        assert sends.isEnabledFor(logging.WARNING)
+    finally:
+        monkeypatch.undo()
+        logging.getLogger("uvicorn").setLevel(logging.NOTSET)
+        sends.setLevel(sends.level)  # forgets what was looked up in between

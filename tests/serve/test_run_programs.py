@@ -72,8 +72,8 @@ def test_a_program_is_scraped_while_it_lives(store: Store, heard: Heard) -> None
     jobs.start()
     with HttpTarget("training_loss 0.5\n") as target:
         alive = process(metrics_address=target.address, namespace="ml", pod="train-0", node="gpu-1")
-        silent = process(1)
-        heard.now = [alive, silent]
+        silent, odd = process(1), process(2, metrics_address="http://gpu-1:9000/metrics")
+        heard.now = [alive, silent, odd]
         seen = programs(heard, store, (manager, jobs, {"scrape_interval": "100ms"}))
         seen.look()
         assert target.asked.acquire(timeout=30)

@@ -18,14 +18,13 @@ from trilens.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 RUN = RunId("r-1")
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    store = Store.open(StoreOptions(data_dir=tmp_path), upkeep=False)
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    store = Store.open(StoreOptions(data_dir=tmp_path_factory.mktemp("store")), upkeep=False)
     steps = [
         StepRecord(RUN, step, rank, 0, step, 1_000 * step, 900, {"forward": 300})
         for step in range(5)

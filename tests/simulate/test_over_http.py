@@ -178,7 +178,15 @@ def test_what_cannot_be_is_told_in_a_line(
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--speed", "-1"), ("--speed", "inf"), ("--gpus", "0"), ("--gpus", "10001"), ("--age", "soon")]
+    "wrong",
+    [
+        ("--speed", "-1"),
+        ("--speed", "inf"),
+        ("--gpus", "0"),
+        ("--gpus", "10001"),
+        ("--age", "soon"),
+        ("--records-to", "localhost:9333"),
+    ],
 )
 def test_options_that_make_no_sense(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -15,11 +15,12 @@ from trilens.model.errors import RunIntakeBusy, RunRecordsError, StoreError, Sto
 from trilens.model.run import Ending
 from trilens.store.engine import Engine
 from trilens.store.migrations import migrate
+from trilens.store.run_commits import BULKY, SMALL
+from trilens.store.run_rows import POSITIONS, PROCESSES, RUNS
 from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from trilens.model.run import RankProcess
     from trilens.model.run_commit import RunCommit
@@ -51,11 +52,19 @@ class FailingRecords(RunRecords):
         super().commit(commit)
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[Engine]:
-    with Engine.open(tmp_path / "data") as opened:
+@pytest.fixture(scope="module")
+def one_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with Engine.open(tmp_path_factory.mktemp("runs") / "data") as opened:
         migrate(opened)
         yield opened
+
+
+@pytest.fixture
+def engine(one_engine: Engine) -> Engine:
+    """Empty: to make one anew takes longer than most of these tests."""
+    for table in (*BULKY, *SMALL, RUNS, PROCESSES, POSITIONS):
+        one_engine.command(f"TRUNCATE TABLE {table.name}")
+    return one_engine
 
 
 @pytest.fixture
@@ -313,3 +322,37 @@ def test_a_run_that_was_heard_long_ago_leaves_memory(intake: RunIntake, clock: C
     looked(intake, clock, 10.0)
     assert intake.processes() == []
     assert take(intake, sender.batch(1)).seq == 1
+
+
+def test_what_cannot_be_told_on_is_kept_and_stops_nothing(
+    records: RunRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[RunCommit] = []
+
+    def tell_on(commit: RunCommit) -> None:
+        told.append(commit)
+        raise OSError("nobody listens")
+
+    intake = RunIntake(records, on_kept=tell_on)
+    intake.start()
+    try:
+        sender = Sender()
+        for batch in (sender.first(1), sender.batch(1)):
+            take(intake, batch)
+    finally:
+        intake.stop()
+    assert [step.n for step in records.steps(RUN, 0, 9)] == [0, 1]
+    assert [len(commit.steps) for commit in told if commit.steps] == [1, 1]
+    assert "cannot be told on" in caplog.text
+
+
+def test_a_sender_that_does_not_wait_is_no_error(
+    intake: RunIntake, records: FailingRecords, caplog: pytest.LogCaptureFixture
+) -> None:
+    records.go_on.clear()
+    sender = Sender()
+    gone = intake.receive(sender.first(1), "").taken
+    gone.cancel()
+    records.go_on.set()
+    assert take(intake, sender.batch(1)).seq == 1
+    assert not caplog.records

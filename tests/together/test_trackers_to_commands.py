@@ -71,16 +71,16 @@ class Mlflow:
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow]:
     folder = tmp_path_factory.mktemp("mlflow")
     port = free_port()
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
-    command += [
-        "--backend-store-uri",
-        f"sqlite:///{folder}/db",
-        "--default-artifact-root",
-        f"{folder}/artifacts",
-    ]
-    command += ["--workers", "1"]
+    # As `mlflow server` starts it, which itself takes twice as long, and its jobs once more.
+    command = [sys.executable, "-m", "uvicorn", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["mlflow.server.fastapi_app:app"]
+    environment = {
+        "_MLFLOW_SERVER_FILE_STORE": f"sqlite:///{folder}/db",
+        "_MLFLOW_SERVER_ARTIFACT_ROOT": f"{folder}/artifacts",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
     ready = f"http://127.0.0.1:{port}/health"
-    with running(command, ready, log=folder / "log", start_s=_MLFLOW_START_S):
+    with running(command, ready, log=folder / "log", start_s=_MLFLOW_START_S, **environment):
         yield Mlflow(f"http://127.0.0.1:{port}")
 
 
@@ -149,6 +149,7 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
     settings.write_text(
         f"mlflow: {{url: '{real.url}', interval: 1s, write: true, experiments: [llm]}}\n"
         f"tensorboard: {{folders: ['{tmp_path / 'boards'}'], interval: 1s}}\n"
+        "wandb: {url: 'http://127.0.0.1:1', api_key: k, projects: [team/llm], interval: 1s}\n"
     )
     with server(tmp_path, "--config", str(settings)) as (url, _):
         _send_process(url, "run-1")
@@ -171,24 +172,13 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
         assert [tracker["system"] for tracker in one["trackers"]] == ["mlflow"]
         assert {one["experiment"] for one in shown} == {"llm", "boards"}
 
+        # One that does not answer is named, and the others are read.
+        _eventually(lambda: "no answer" in httpx.get(f"{url}/api/trackers").text)
         said = trilens("trackers", "--server", url)
-        assert said.returncode == 0, said.stderr
+        assert said.returncode == 1, said.stderr
+        assert "no answer from http://127.0.0.1:1" in " ".join(said.stdout.split())
         assert "mlflow" in said.stdout
         assert "tensorboard" in said.stdout
-
-
-def test_a_tracker_that_does_not_answer_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
-    _write_event(tmp_path / "boards", "acc", 0.5)
-    settings = tmp_path / "trilens.yaml"
-    settings.write_text(
-        "mlflow: {url: 'http://127.0.0.1:1', interval: 1s}\n"
-        f"tensorboard: {{folders: ['{tmp_path / 'boards'}'], interval: 1s}}\n"
-    )
-    with server(tmp_path, "--config", str(settings)) as (url, _):
-        _eventually(lambda: _query(url, "trilens_tracked_metric") == [0.5])
-        _eventually(lambda: trilens("trackers", "--server", url).returncode == 1)
-        said = trilens("trackers", "--server", url)
-        assert "no answer from http://127.0.0.1:1" in said.stdout
 
 
 def _send_process(url: str, run: str) -> None:

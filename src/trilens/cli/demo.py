@@ -13,6 +13,8 @@ _CLUSTER = "demo"
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
+    ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
+    ("what is inside a checkpoint, over all restarts", "lineage llm-pretrain-1 --checkpoint 2000"),
     ("the GPUs, and who holds them", "gpus"),
     ("what the kernels of its nodes complained about", "events"),
     (
@@ -65,7 +67,11 @@ def demo(
             tree = _settings(cluster, directory, listen, interval)
             return validate(tree, origins={"server.listen": "--listen"})
 
-        run_server(load, announce=lambda url, _: _introduce(url, cluster))
+        def announce(url: str, _: Settings) -> None:
+            simulator.send_records_to(url)
+            _introduce(url, cluster)
+
+        run_server(load, announce)
 
 
 def _settings(cluster: "Described", directory: str, listen: str, interval: str) -> dict[str, Any]:

@@ -105,6 +105,11 @@ class Evidence:
         return [rule for group in groups for rule in group["rules"] if rule["health"] == "err"]
 
     @cached_property
+    def trackers(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/trackers")["data"]
+        return found
+
+    @cached_property
     def is_reloaded(self) -> bool:
         """Whether the settings were taken over when that was last asked for."""
         return bool(self._client.get("/api/v1/status/runtimeinfo")["data"]["reloadConfigSuccess"])
@@ -287,6 +292,17 @@ def clocks(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("clocks", False, what, means, "see chrony or systemd-timesyncd there")
 
 
+def trackers(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.trackers:
+        place = f"{one['system']} {one['where']}"
+        if one["trouble"]:
+            remedy = f"see the settings of {one['system']}, and docs/trackers.md"
+            yield Finding("trackers", True, f"{place}: {one['trouble']}", "its runs are not read", remedy)
+        if one["refused"]:  # the last time: the next may have gone well
+            means = "GPU-hours and utilisation were not taken there"
+            yield Finding("trackers", False, f"{place}: {one['refused']}", means, "see who may write there")
+
+
 def collection(evidence: Evidence) -> Iterator[Finding]:
     if "source" not in evidence.readiness and not evidence.clusters and not evidence.targets:
         what = "nothing is scraped, and no cluster is watched"
@@ -310,6 +326,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     state_metrics,
     clocks,
     doubts,
+    trackers,
     collection,
 )
 

@@ -19,10 +19,13 @@ def experiments(
     as_json: AsList = False,
 ) -> None:
     """List experiments, or the runs of one: what the SDK, MLflow, W&B and TensorBoard know, side by side."""
+    from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
 
     with Client(server) as client:
-        found = client.get("/api/experiments", {"experiment": name} if name is not None else None)["data"]
+        answer = client.get("/api/experiments", {"experiment": name} if name is not None else None)
+    found = answer["data"]
+    show_notes(answer)
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     elif not found:

@@ -11,7 +11,7 @@ from trilens.cli.doubt_text import doubt_text
 from trilens.cli.folding import WHOLE, one_or_count, ranges, rows_of
 from trilens.cli.plain_table import print_table
 from trilens.cli.run_text import size_text, steps_text, values_text
-from trilens.cli.times import show_moment
+from trilens.cli.times import show_brief, show_moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,14 +92,8 @@ def _span(seconds: list[float]) -> str:
     """Over ranks: all alike, or the least and the most."""
     if not seconds:
         return _UNKNOWN
-    least, most = _short(seconds[0]), _short(seconds[-1])
+    least, most = show_brief(seconds[0]), show_brief(seconds[-1])
     return least if least == most else f"{least}..{most}"
-
-
-def _short(seconds: float) -> str:
-    if seconds >= 1:
-        return f"{seconds:.4g} s"
-    return f"{seconds * 1e3:.4g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.4g} us"
 
 
 def _batches_table(found: list[dict[str, Any]]) -> None:
@@ -144,7 +138,7 @@ def _samples_text(batch: dict[str, Any]) -> str:
 def show_contents(found: dict[str, Any]) -> None:
     one = found["checkpoint"]
     typer.echo(f"checkpoint of step {one['step']} of {found['run']}")
-    took = "" if one["seconds"] is None else f" in {one['seconds']:.3g}s"
+    took = "" if one["seconds"] is None else f" in {show_brief(one['seconds'])}"
     typer.echo(
         f"  written {'well' if one['ok'] else 'badly'}{took} at {show_moment(one['start_ms'] / 1000)} in "
         f"attempt {ranges(one['attempts'])} by {_ranks(one['ranks'])}, {size_text(one['size_bytes'])}"
@@ -176,10 +170,13 @@ def show_contents(found: dict[str, Any]) -> None:
     if found["repeated"] is None:
         typer.echo("whether samples were seen twice was not looked for: there are too many batches")
     for again in found["repeated"] or []:
-        epoch = "an unknown epoch" if again["epoch"] is None else f"epoch {again['epoch']}"
         examples = ", ".join(map(str, again["examples"]))
         name = "/".join(part for part in (again["dataset"], again["shard"]) if part) or "the dataset"
-        typer.echo(f"{again['samples']} samples of {name} were seen more than once in {epoch}: {examples}")
+        text = f"{again['samples']} samples of {name} were seen more than once"
+        if again["epoch"] is None:
+            typer.echo(f"{text}, such as {examples}; no epoch was told, so it may be in several")
+        else:
+            typer.echo(f"{text} in epoch {again['epoch']}, such as {examples}")
 
 
 def _counts(share: dict[str, Any]) -> tuple[str, str, str]:
@@ -240,7 +237,8 @@ def show_spikes(found: dict[str, Any]) -> None:
         return
     more = found["found"] - len(found["spikes"])
     which = f", the {len(found['spikes'])} strongest" if more > 0 else ""
-    typer.echo(f"{found['found']} spikes of {found['value']} in {found['points']} points{which}")
+    spikes = "1 spike" if found["found"] == 1 else f"{found['found']} spikes"
+    typer.echo(f"{spikes} of {found['value']} in {found['points']} points{which}")
     for number, one in enumerate(found["spikes"]):
         steps = steps_text(one["step"], one["last_step"])
         typer.echo(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trilens.sdk.distributed.preflight.report import Report
 
 
-app = typer.Typer(help="The machines of a job, before the job.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
@@ -171,8 +171,20 @@ def _send(report: "Report", server: str | None) -> None:
     for node in told["nodes"]:
         mine = [one for one in told["findings"] if node["node"] in one["nodes"]]
         run.recorder.note("preflight", f"{node['node']}: {_verdict(mine)}", data={**node, "findings": mine})
-    run.recorder.artifact("preflight", "preflight.json", json.dumps(told).encode())
+    run.recorder.artifact("preflight", "preflight.json", _fitting(told))
     run.finish()
+
+
+def _fitting(told: dict[str, Any]) -> bytes:
+    """As much of it as an artifact holds: of a thousand ranks, what each found and each link does not fit."""
+    from trilens.sdk.recorder import MAX_ARTIFACT_BYTES
+
+    for left_out in ("links", "results", "nodes"):
+        content = json.dumps(told).encode()
+        if len(content) <= MAX_ARTIFACT_BYTES:
+            break
+        told = {**told, left_out: None}
+    return content
 
 
 def _verdict(findings: list[dict[str, Any]]) -> str:

@@ -58,10 +58,10 @@ def run(
 
 def _run_id(given: str | None) -> str | None:
     from trilens.model.errors import ConfigError
-    from trilens.model.run import RUN_ID_PATTERN
+    from trilens.model.run_id import RUN_ID_PATTERN, RUN_ID_RULE
 
     if given is not None and not re.fullmatch(RUN_ID_PATTERN, given):
-        raise ConfigError(f"{given!r} is no run id", hint="1 to 64 of A-Za-z0-9_.:-", where="--run-id")
+        raise ConfigError(f"{given!r} is no run id", hint=RUN_ID_RULE, where="--run-id")
     return given
 
 

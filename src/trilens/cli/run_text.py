@@ -11,7 +11,7 @@ from trilens.cli.doubt_text import doubt_text
 from trilens.cli.folding import WHOLE, one_or_count, ranges, rows_of, say_left_out
 from trilens.cli.plain_table import print_table
 from trilens.cli.run_naming import run_name
-from trilens.cli.times import show_length, show_moment
+from trilens.cli.times import show_brief, show_length, show_moment
 
 _UNKNOWN = "-"
 _MAY_GO = ("started", "workload", "experiment", "samples/s", "heard")
@@ -25,7 +25,7 @@ def runs_table(found: list[dict[str, Any]], now_s: float) -> None:
             "name",
             "workload",
             "state",
-            "step",
+            "steps",
             "progress",
             "left",
             "loss",
@@ -44,7 +44,7 @@ def show_runs(found: list[dict[str, Any]], now_s: float) -> None:
         return
     typer.echo("\nruns")
     print_table(
-        ["run", "name", "state", "step", "progress", "left", "loss", "heard"],
+        ["run", "name", "state", "steps", "progress", "left", "loss", "heard"],
         [
             [
                 one["run"],
@@ -65,11 +65,15 @@ def show_run(found: dict[str, Any], now_s: float, *, every: bool) -> None:
     run = found["run"]
     typer.echo(f"run {run['run']}" + (f", {run_name(run)}" if run["name"] else ""))
     typer.echo(f"  {state_text(run, now_s)}" + (f" in {run['phase']}" if run["phase"] else ""))
+    # Before the error: where one rank was killed, the others fail for want of it.
+    if silent := [one["rank"] for one in found["ranks"] if one["is_last"] and one["ending"] == "lost"]:
+        typer.echo(f"  rank {ranges(silent)} fell silent: killed, or the machine is gone")
     if run["error"]:
         typer.echo(f"  rank {run['error_rank']}: {run['error']}")
-    step, progress, left = _progress(run)
-    typer.echo(f"  step {step}, progress {progress}, time left {left}")
-    rate = "unknown" if run["samples_per_second"] is None else f"{run['samples_per_second']:.4g}"
+    done, progress, left = _progress(run)
+    at = "unknown" if run["step"] is None else run["step"]
+    typer.echo(f"  at step {at}, {done} steps done, progress {progress}, time left {left}")
+    rate = "unknown" if run["samples_per_second"] is None else _rate(run["samples_per_second"])
     typer.echo(f"  loss {_figure(run['loss'])}, samples a second {rate}, {_ranks_text(run['ranks'])}")
     workloads = ", ".join(f"{one['namespace']}/{one['name']}" for one in run["workloads"]) or "unknown"
     typer.echo(f"  experiment {run['experiment'] or 'unknown'}, workload {workloads}")
@@ -78,8 +82,8 @@ def show_run(found: dict[str, Any], now_s: float, *, every: bool) -> None:
             f"  {tracker['system']} {tracker['run']}"
             + (f" at {tracker['where']}" if tracker["where"] else "")
         )
-    _pairs("config", found["config"])
-    _pairs("tags", found["tags"])
+    _pairs("config", found["config"], every=every)
+    _pairs("tags", found["tags"], every=every)
     _stretches(found["stretches"], run["run"])
     _ranks(found["ranks"], now_s, every=every)
     _checkpoints(found["checkpoints"], every=every)
@@ -149,24 +153,22 @@ def _row(one: dict[str, Any], now_s: float) -> list[str]:
         state_text(one, now_s),
         *_progress(one),
         _figure(one["loss"]),
-        _figure(one["samples_per_second"]),
+        _rate(one["samples_per_second"]),
         _ago(one["heard_ms"], now_s),
         show_moment((one["started_ms"] or one["created_ms"]) // 1000),
     ]
 
 
 def _progress(one: dict[str, Any]) -> tuple[str, str, str]:
-    step = _UNKNOWN if one["step"] is None else str(one["step"])
+    done = _UNKNOWN if one["steps_done"] is None else str(one["steps_done"])
     if one["total_steps"] is not None:
-        step += f"/{one['total_steps']}"
+        done += f"/{one['total_steps']}"
     progress = _UNKNOWN if one["progress"] is None else f"{one['progress']:.0%}"
     left = one["time_left"]
     if left is None:
-        return step, progress, _UNKNOWN
-    text = show_length(left["seconds"])
-    if left["low"] is not None:
-        text += f" ({show_length(left['low'])} to {show_length(left['high'])})"
-    return step, progress, text
+        return done, progress, _UNKNOWN
+    text = f"{show_length(left['seconds'])} ({show_length(left['low'])} to {show_length(left['high'])})"
+    return done, progress, text
 
 
 def _ranks_text(count: int) -> str:
@@ -179,16 +181,24 @@ def _figure(value: float | str | None) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
+def _rate(value: float | None) -> str:
+    return f"{value:,.0f}" if value is not None and value >= 1000 else _figure(value)
+
+
 def _ago(t_ms: int | None, now_s: float) -> str:
     return _UNKNOWN if t_ms is None else f"{show_length(max(0.0, now_s - t_ms / 1000))} ago"
 
 
-def _pairs(title: str, found: dict[str, Any]) -> None:
-    if found:
-        typer.echo(f"\n{title}")
-        for name, value in sorted(found.items()):
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            typer.echo(f"  {name}: {text}")
+def _pairs(title: str, found: dict[str, Any], *, every: bool) -> None:
+    if not found:
+        return
+    typer.echo(f"\n{title}")
+    pairs = sorted(found.items())
+    shown = pairs if every else pairs[:WHOLE]
+    for name, value in shown:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        typer.echo(f"  {name}: {text}")
+    say_left_out(len(pairs) - len(shown), "more")
 
 
 def _stretches(found: list[dict[str, Any]], run: str) -> None:
@@ -273,7 +283,7 @@ def _checkpoints(found: list[dict[str, Any]], *, every: bool) -> None:
                 str(one["step"]),
                 ranges(one["attempts"]),
                 show_moment(one["start_ms"] // 1000),
-                _UNKNOWN if one["seconds"] is None else f"{one['seconds']:.3g}s",
+                _UNKNOWN if one["seconds"] is None else show_brief(one["seconds"]),
                 size_text(one["size_bytes"]),
                 ranges(one["ranks"]),
                 "well" if one["ok"] else f"failed: {one['error']}",

@@ -11,7 +11,7 @@ import typer
 from trilens.cli import run_export
 from trilens.cli.options import AsList, Server
 
-app = typer.Typer(help="Runs of training programs.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 app.command()(run_export.export)
 
 Run: TypeAlias = Annotated[
@@ -69,7 +69,9 @@ def runs(
 @app.command()
 def show(
     run: Run,
-    every: Annotated[bool, typer.Option("--all", help="Each rank, also of earlier attempts.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Lists as a whole, and every attempt's ranks.")
+    ] = False,
     server: Server = None,
     as_json: AsList = False,
 ) -> None:

@@ -22,12 +22,12 @@ Folder: TypeAlias = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Records of programs that wait for a server.", invoke_without_command=True)
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
 def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False) -> None:
-    """List what waits on this machine, by process."""
+    """List what programs of this machine told and no server has taken yet."""
     if context.invoked_subcommand is not None:
         return
     from trilens.cli.plain_table import print_table
@@ -35,9 +35,11 @@ def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False
     from trilens.sdk.outbox.folder import find_folders
 
     root = _root(folder)
-    found = [one for one in find_folders(root) if one.bytes_there or one.is_alive]
+    folders = find_folders(root)
+    alive = {one.path: one.is_alive for one in folders}
+    found = [one for one in folders if one.bytes_there or alive[one.path]]
     if as_json:
-        typer.echo(json.dumps([_object(one) for one in found]))
+        typer.echo(json.dumps([_object(one, alive[one.path]) for one in found]))
         return
     if not found:
         typer.echo(f"nothing waits in {root}", err=True)
@@ -49,7 +51,7 @@ def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False
             [
                 one.about.run,
                 str(one.about.rank),
-                f"{one.about.host}[{one.about.pid}]" + ("" if one.is_alive else " dead"),
+                f"{one.about.host}[{one.about.pid}]" + ("" if alive[one.path] else " dead"),
                 show_moment(one.about.started_ms / 1000),
                 f"{show_length(max(0.0, now_s - one.changed_s))} ago",
                 str(one.bytes_there),
@@ -59,7 +61,7 @@ def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False
         ],
         may_go=("began", "server"),
     )
-    if any(not one.is_alive for one in found):
+    if not all(alive[one.path] for one in found):
         typer.echo("trilens spool send ships what dead processes left", err=True)
 
 
@@ -107,10 +109,10 @@ def _root(folder: Path | None) -> Path:
     return read_options(Guard()).spool_dir
 
 
-def _object(found: "Found") -> dict[str, Any]:
+def _object(found: "Found", is_alive: bool) -> dict[str, Any]:
     return {
         **found.about._asdict(),
-        "alive": found.is_alive,
+        "alive": is_alive,
         "bytes": found.bytes_there,
         "last_told_ms": int(found.changed_s * 1000),
     }

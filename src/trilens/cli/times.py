@@ -60,6 +60,13 @@ def show_moment(seconds: float) -> str:
     )
 
 
+def show_brief(seconds: float) -> str:
+    """What may take microseconds or minutes: 5 us, 12.34 ms, 90.1 s."""
+    if seconds >= 1:
+        return f"{seconds:.4g} s"
+    return f"{seconds * 1e3:.4g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.4g} us"
+
+
 def show_length(seconds: float) -> str:
     """The two largest units: 3d 4h, 5m 6s, 7s."""
     whole = int(seconds)

@@ -24,7 +24,7 @@ def trackers(server: Server = None, as_json: AsList = False) -> None:
     elif found:
         now_ms = time.time() * 1000
         print_table(
-            ["tracker", "where", "read", "runs", "points", "trouble"],
+            ["tracker", "where", "read", "changed runs", "new points", "trouble"],
             [
                 [
                     one["system"],

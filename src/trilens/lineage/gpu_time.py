@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 
 class GpuTime(NamedTuple):
-    """`silent` processes did not tell which GPUs they use: what they held is missing from `seconds`."""
+    """`silent` processes did not tell which GPUs they use: what they held is missing from `seconds`. Until
+    `is_over` it grows."""
 
     seconds: float
     gpus: frozenset[str]
     from_ms: int
     to_ms: int
     silent: int
+    is_over: bool
 
 
 def gpu_time(processes: Iterable[RankProcess], now_ms: int) -> GpuTime | None:
@@ -26,8 +28,9 @@ def gpu_time(processes: Iterable[RankProcess], now_ms: int) -> GpuTime | None:
     A GPU that two ranks share counts once: what two hold at the same time is one GPU's time.
     """
     held: dict[str, list[tuple[int, int]]] = {}
-    silent = 0
+    silent, is_over = 0, True
     for process in processes:
+        is_over = is_over and process.ended_ms is not None
         end_ms = process.ended_ms if process.ended_ms is not None else now_ms
         if not process.gpus:
             silent += 1
@@ -41,6 +44,7 @@ def gpu_time(processes: Iterable[RankProcess], now_ms: int) -> GpuTime | None:
         min(start for spans in held.values() for start, _ in spans),
         max(end for spans in held.values() for _, end in spans),
         silent,
+        is_over,
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 from trilens.model.run_sums import (
     ArtifactName,
     AttemptSpan,
-    CurvePoint,
     DatasetShare,
     Portion,
     Sighting,
@@ -16,7 +15,7 @@ from trilens.model.run_sums import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trilens.model.query import QueryGuard
     from trilens.model.run import (
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
         StepRecord,
         ValidationRecord,
     )
+    from trilens.model.run_curve import Curve
 
 __all__ = [
     "ArtifactName",
     "AttemptSpan",
-    "CurvePoint",
     "DatasetShare",
     "Portion",
     "RunSource",
@@ -60,6 +59,9 @@ class RunSource(Protocol):
     def processes(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> list[RankProcess]: ...
 
     def spans(self, run: RunId, *, guard: QueryGuard | None = None) -> list[AttemptSpan]: ...
+
+    def first_steps(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> Mapping[RunId, int]:
+        """The lowest number that a step had in any life of each; without those that told of none."""
 
     def steps(
         self,
@@ -119,7 +121,7 @@ class RunSource(Protocol):
         last: int,
         *,
         guard: QueryGuard | None = None,
-    ) -> list[CurvePoint]: ...
+    ) -> Curve: ...
 
     def checkpoints(self, run: RunId, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
         """Written and loaded ones, by start."""

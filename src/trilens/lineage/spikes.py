@@ -9,7 +9,6 @@ are not moved by the spikes themselves.
 from __future__ import annotations
 
 import math
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -19,9 +18,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from trilens.model.run_curve import Curve, Floats
     from trilens.model.run_sums import CurvePoint
-
-    Floats = npt.NDArray[np.float64]
 
 TRAILING: Final = 64  # points that a point is compared with
 FEWEST: Final = 8  # with fewer, nothing can be said
@@ -49,36 +47,33 @@ class Spike(NamedTuple):
         return self.spreads is not None
 
 
-class _Point(NamedTuple):
+class _Outlier(NamedTuple):
     at: int  # its place in the attempt
-    point: CurvePoint
     median: float | None
     spreads: float | None
 
 
-def spikes(curve: Iterable[CurvePoint]) -> list[Spike]:
+def spikes(curve: Curve) -> list[Spike]:
     """By attempt and step."""
     found: list[Spike] = []
-    ordered = sorted(curve, key=lambda point: (point.attempt, point.step))
-    for attempt, points in groupby(ordered, key=lambda point: point.attempt):
-        group: list[_Point] = []
-        for one in _outliers([*points]):
+    for attempt in np.unique(curve.attempt).tolist():
+        places = np.flatnonzero(curve.attempt == attempt)
+        group: list[_Outlier] = []
+        for one in _outliers(curve.worst[places]):
             if group and one.at - group[-1].at > _APART:
-                found.append(_spike(attempt, group))
+                found.append(_spike(curve, places, group))
                 group = []
             group.append(one)
         if group:
-            found.append(_spike(attempt, group))
+            found.append(_spike(curve, places, group))
     return found
 
 
-def _outliers(points: Sequence[CurvePoint]) -> list[_Point]:
-    finite = [at for at, point in enumerate(points) if math.isfinite(point.worst)]
-    values = np.array([points[at].worst for at in finite])
-    found = [_Point(finite[i], points[finite[i]], median, spreads) for i, median, spreads in _jumps(values)]
-    found += [
-        _Point(at, point, None, None) for at, point in enumerate(points) if not math.isfinite(point.worst)
-    ]
+def _outliers(values: Floats) -> list[_Outlier]:
+    is_finite = np.isfinite(values)
+    finite = np.flatnonzero(is_finite)
+    found = [_Outlier(int(finite[i]), median, spreads) for i, median, spreads in _jumps(values[finite])]
+    found += [_Outlier(at, None, None) for at in np.flatnonzero(~is_finite).tolist()]
     return sorted(found, key=lambda one: one.at)
 
 
@@ -110,6 +105,7 @@ def _medians(rows: Floats) -> Floats:
     return ordered[:, middle] if rows.shape[1] % 2 else even
 
 
-def _spike(attempt: int, group: Sequence[_Point]) -> Spike:
+def _spike(curve: Curve, places: npt.NDArray[np.intp], group: Sequence[_Outlier]) -> Spike:
     peak = max(group, key=lambda one: math.inf if one.spreads is None else one.spreads)
-    return Spike(attempt, group[0].point.step, group[-1].point.step, peak.point, peak.median, peak.spreads)
+    first, last, worst = (curve.point(int(places[one.at])) for one in (group[0], group[-1], peak))
+    return Spike(first.attempt, first.step, last.step, worst, peak.median, peak.spreads)

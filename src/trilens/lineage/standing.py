@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from trilens.lineage.pace import LOOKS_BACK, pace
+from trilens.model.progress import Progress
 from trilens.model.run import Ending
 from trilens.model.run_sums import Tail
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from trilens.lineage.pace import Pace
     from trilens.lineage.source import RunSource
+    from trilens.model.progress import TimeLeft
     from trilens.model.query import QueryGuard
     from trilens.model.run import RankProcess, RunFacts, RunId
     from trilens.model.run_sums import StepTime
@@ -37,7 +39,9 @@ class RunState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Standing:
     """`state` is None where no process told of itself. `since_ms` is when it ended, or when its last step did
-    where it is stalled. `dead` are ranks that ended while others live on."""
+    where it is stalled. `dead` are ranks that ended while others live on. `step` is the one it is at, and
+    `steps_done` how many lie behind it, also in earlier lives: programs count from 0 or from 1, and the
+    lowest number in any of its lives tells from which."""
 
     state: RunState | None
     since_ms: int | None
@@ -49,6 +53,9 @@ class Standing:
     started_ms: int | None
     heard_ms: int | None
     step: int | None
+    steps_done: int | None
+    progress: float | None
+    time_left: TimeLeft | None  # of what goes on
     phase: str | None
     values: Mapping[str, float]  # of the last step of its lowest rank
     pace: Pace | None
@@ -61,7 +68,7 @@ def standings(
     now_ms: int,
     guard: QueryGuard | None = None,
 ) -> dict[RunId, Standing]:
-    """In two questions, however many runs there are; `told` are all their processes, and maybe others'."""
+    """In three questions, however many runs there are; `told` are all their processes, and maybe others'."""
     wanted_runs = {one.run for one in runs}
     processes: defaultdict[RunId, list[RankProcess]] = defaultdict(list)
     for process in told:
@@ -73,11 +80,17 @@ def standings(
     times: defaultdict[RunId, list[StepTime]] = defaultdict(list)
     for time in source.times(back, guard=guard) if back else []:
         times[time.run].append(time)
-    last = [tail._replace(first_step=times[tail.run][-1].step) for tail in back if times[tail.run]]
+    last = [tail._replace(first_step=times[tail.run][-1].step) for tail in back if tail.run in times]
     values = {one.run: one.values for one in (source.tails(last, guard=guard) if last else [])}
+    firsts = source.first_steps([*times], guard=guard) if times else {}
     return {
         one.run: _standing(
-            processes[one.run], current.get(one.run, []), times[one.run], values.get(one.run, {}), now_ms
+            processes[one.run],
+            current.get(one.run, []),
+            times[one.run],
+            Progress(one.total_steps, firsts.get(one.run)),
+            values.get(one.run, {}),
+            now_ms,
         )
         for one in runs
     }
@@ -104,10 +117,13 @@ def _standing(
     processes: Sequence[RankProcess],
     current: Sequence[RankProcess],
     steps: Sequence[StepTime],
+    progress: Progress,
     values: Mapping[str, float],
     now_ms: int,
 ) -> Standing:
     steps = _last_way(steps)[-LOOKS_BACK - 1 :]
+    for one in steps:
+        progress.add(one.step, (one.start_us + one.duration_us) * 1000)
     alive = [one for one in current if one.ending is None]
     ended = [one for one in current if one.ending is not None]
     at_pace = pace(steps)
@@ -126,6 +142,9 @@ def _standing(
         min((one.started_ms for one in processes), default=None),
         max((one.heard_ms for one in processes), default=None),
         max((one.step for one in current if one.step is not None), default=None),
+        progress.done_steps,
+        progress.ratio,
+        progress.time_left() if alive else None,
         next((one.phase for one in alive if one.phase is not None), None),
         values,
         at_pace,

@@ -315,5 +315,9 @@ class TrackerError(TrilensError):
     exit_code = 1
 
 
+class TrackerAway(TrackerError):
+    """Nothing else of it can be read either: it does not answer, or not to us."""
+
+
 class ServerError(TrilensError):
     exit_code = 1

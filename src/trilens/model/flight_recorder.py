@@ -95,7 +95,7 @@ def read_flight_recorder(content: bytes) -> FlightRecorderDump:
             progress={str(name): _progress(told) for name, told in _pairs(dump, "pg_status")},
             entries=tuple(_collective(entry) for entry in dump.get("entries") or ()),
         )
-    except (TypeError, ValueError, KeyError, AttributeError) as e:
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as e:
         raise FlightRecorderError(f"a flight recorder's dump that cannot be read: {e!r}") from e
 
 

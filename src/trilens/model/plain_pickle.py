@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 256 << 20
 MAX_DEPTH: Final = 32
 MAX_VALUES: Final = 5_000_000  # as a reader meets them: what is referred to twice counts twice
+_MAX_INSTRUCTIONS: Final = (
+    3 * MAX_VALUES
+)  # of which each may make a value: to make it, keep it and put it away
+_MAX_KEY: Final = 1 << 60  # an int below is its own hash; larger ones can be chosen to have all the same
 _NEWEST_PROTOCOL: Final = 5
 _MARK: Final = object()
 
@@ -54,10 +58,9 @@ def read_plain_pickle(content: bytes) -> object:
 def check_extent(value: object) -> None:
     """UnsafePickle for a value too deep or too large to walk through, whatever it was decoded from."""
     waiting: list[tuple[object, int]] = [(value, 0)]
-    met = 0
+    met = 1
     while waiting:
         one, depth = waiting.pop()
-        met += 1
         children: Any
         if isinstance(one, dict):
             children = [*one.keys(), *one.values()]
@@ -82,7 +85,7 @@ class _Reader:
 
     def read(self) -> object:
         content, instructions = self._content, _INSTRUCTIONS
-        while True:
+        for _ in range(_MAX_INSTRUCTIONS):
             code = content[self.position]
             self.position += 1
             if code == 0x2E:  # STOP
@@ -94,6 +97,7 @@ class _Reader:
             if instruction is None:
                 raise self._refusal(code)
             instruction(self)
+        raise UnsafePickle(f"more than {_MAX_INSTRUCTIONS} instructions")
 
     def _refusal(self, code: int) -> UnsafePickle:
         name = _CALLS.get(code)
@@ -202,7 +206,11 @@ class _Reader:
     def _fill(self, flat: list[Any]) -> None:
         if len(flat) % 2:
             raise ValueError("a key without a value")
-        self._top(dict).update(zip(flat[::2], flat[1::2], strict=True))
+        keys = flat[::2]
+        for key in keys:
+            if not isinstance(key, str) and not (isinstance(key, int) and -_MAX_KEY < key < _MAX_KEY):
+                raise ValueError(f"a key that is neither text nor a small number: {type(key).__name__}")
+        self._top(dict).update(zip(keys, flat[1::2], strict=True))
 
     def keep(self, key: int) -> None:
         self._memo[key] = self._plain(self._stack[-1])

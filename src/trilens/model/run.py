@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, NewType
+from typing import TYPE_CHECKING, NamedTuple, NewType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RunId = NewType("RunId", str)
-RUN_ID_PATTERN: Final = r"[A-Za-z0-9_.:-]{1,64}"
 WriterId = NewType("WriterId", str)  # of one process: its batches are counted under it
 
 
@@ -167,7 +166,9 @@ class NoteRecord:
     attempt: int
     n: int
     t_ms: int
-    kind: str  # barrier, stalled, frozen, resumed, nonfinite, lost, exception, attached, preflight, slow-link
+    # barrier, stalled, moving (again, after a stall), frozen, resumed (from a checkpoint), nonfinite, lost,
+    # exception, attached, preflight, slow-link
+    kind: str
     text: str
     step: int | None = None
     data: Mapping[str, object] = field(default_factory=dict)  # for machines: {"missing": [3]}

@@ -45,7 +45,7 @@ def as_range(ids: Sequence[int]) -> SampleRange | None:
 def digest(ids: Sequence[int] | Sequence[str]) -> str:
     """The same for the same ids in the same order, however they were told."""
     if ids and isinstance(ids[0], str):
-        content = b"\0".join(str(one).encode() for one in ids)
+        content = b"\0".join(str(one).encode("utf-8", "replace") for one in ids)  # as names are told
     else:
         content = array("q", cast("Sequence[int]", ids)).tobytes()
     return hashlib.blake2b(content, digest_size=8).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,19 +40,35 @@ class _Watcher:
     ) -> ModuleSpec | None:
         if name not in self._calls:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         specs = (finder.find_spec(name, path, target) for finder in others)
         spec = next((spec for spec in specs if spec is not None), None)
-        if spec is None or spec.loader is None:
-            return None
-        call = self._calls.pop(name)
-        if not self._calls:
-            sys.meta_path.remove(self)
-        execute = spec.loader.exec_module
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _TellingLoader(spec.loader, self._executed)  # type: ignore[assignment]
+        return spec
 
-        def execute_and_tell(module: ModuleType) -> None:
-            execute(module)
+    def _executed(self, module: ModuleType) -> None:
+        """Not when it is found: the program may only ask whether it is there."""
+        call = self._calls.pop(module.__name__, None)
+        if not self._calls and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        if call is not None:
             call(module)
 
-        spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
-        return spec
+
+class _TellingLoader:
+    """The loader that was found, but for one method. Until the module is there, which then has its own."""
+
+    def __init__(self, loader: Any, executed: AfterImport) -> None:
+        self._loader = loader
+        self._executed = executed
+
+    def exec_module(self, module: ModuleType) -> None:
+        loader = module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = loader
+        loader.exec_module(module)
+        self._executed(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)

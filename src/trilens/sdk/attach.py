@@ -19,6 +19,7 @@ from trilens.sdk.after_import import after_import
 from trilens.sdk.guard import Guard
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import ModuleType
 
     from trilens.sdk.frameworks.pairing import Pairing
@@ -34,6 +35,7 @@ _LAUNCHERS: Final = (
     "deepspeed.launcher.runner",
 )
 _SEES: Final = "watched by trilens run: steps, phases and the learning rate are seen; a loss is not"
+_SEES_TRAINER: Final = "watched by trilens run: what the program's Trainer tells is seen"
 _SEES_LIFE: Final = "watched by trilens run: only that it lives is seen until an optimizer of PyTorch steps"
 
 
@@ -41,7 +43,7 @@ def install(*, is_main: bool) -> None:
     """Before the program begins. `is_main`: this is the process that `trilens run` became."""
     global _attachment
     _attachment = attachment = Attachment()
-    os.register_at_fork(after_in_child=attachment.step_aside)
+    os.register_at_fork(after_in_child=attachment.leave_to_parent)
     after_import(
         {
             "torch.optim.optimizer": attachment.watch_optimizers,
@@ -61,12 +63,19 @@ def hand_over() -> Run | None:
     return None if _attachment is None else _attachment.hand_over()
 
 
+def begin_for_trainer(told: Mapping[str, Any]) -> Run | None:
+    """What a Trainer's callback tells to, in a program that has begun no run. `told` are arguments of
+    `init`."""
+    return None if _attachment is None else _attachment.begin(_SEES_TRAINER, told)
+
+
 class Attachment:
     def __init__(self) -> None:
         self._guard = Guard()
         self._lock = threading.RLock()  # two threads may begin the run: the program's, and the one that waits
         self._aside = threading.Event()
         self._run: Run | None = None
+        self._seen: str | None = None  # what was last noted to be seen of the program
         self._is_beginning = False
         self._pairing: Pairing | None = None
         self._models: weakref.WeakSet[Any] = weakref.WeakSet()  # those that are watched
@@ -87,8 +96,11 @@ class Attachment:
         self._guard.run("attach", _add_to_lightning, module, self._guard)
 
     def leave_to_children(self, module: ModuleType) -> None:
-        """A launcher does not train: the processes that it starts do."""
-        self.step_aside()
+        """A launcher does not train: the processes that it starts do. Where PyTorch takes long to load, a run
+        has begun for it."""
+        run = self.hand_over()
+        if run is not None:
+            run.finish()
 
     # -- in the program -------------------------------------------------------------------------------------
 
@@ -96,6 +108,15 @@ class Attachment:
         self._aside.set()
         if self._pairing is not None:
             self._pairing.stop()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child. The parent's thread may have held these locks, and the run is the parent's."""
+        self._guard.leave_to_parent()
+        self._lock = threading.RLock()
+        self._aside = threading.Event()
+        self._run = None
+        self._is_beginning = False
+        self.step_aside()
 
     def hand_over(self) -> Run | None:
         with self._lock:
@@ -113,7 +134,7 @@ class Attachment:
     def _hook(self, module: Any) -> None:
         from trilens.sdk.frameworks.new_optimizers import NewOptimizers
 
-        module.register_optimizer_step_pre_hook(NewOptimizers(self._new_optimizer))
+        module.register_optimizer_step_pre_hook(NewOptimizers(self._guard, self._new_optimizer))
 
     def _new_optimizer(self, optimizer: Any) -> bool:
         """Whether it needs no second look. The run's own hooks see it step from now on."""
@@ -127,7 +148,7 @@ class Attachment:
     def _watch(self, optimizer: Any) -> None:
         from trilens.sdk.frameworks.models import models_of
 
-        run = self._begin(_SEES)
+        run = self.begin(_SEES)
         if run is None:
             return
         models = [model for model in models_of(optimizer) if model not in self._models]
@@ -145,10 +166,10 @@ class Attachment:
             if self._run is not None:
                 return
             if monotonic() - since > (LOADED_S if "torch" in sys.modules else ALONE_S):
-                self._guard.run("attach", self._begin, _SEES_LIFE)
+                self._guard.run("attach", self.begin, _SEES_LIFE)
                 return
 
-    def _begin(self, sees: str) -> Run | None:
+    def begin(self, sees: str, told: Mapping[str, Any] | None = None) -> Run | None:
         """None where the program has a run of its own."""
         from trilens.sdk.start import init, latest_run
 
@@ -158,8 +179,12 @@ class Attachment:
                     self.step_aside()
                     return None
                 self._is_beginning = True
-                self._run = init()
-                self._is_beginning = False
+                try:
+                    self._run = init(**(told or {}))
+                finally:
+                    self._is_beginning = False
+            if self._run is not None and self._seen != sees:
+                self._seen = sees
                 self._run.recorder.note("attached", sees)
             return self._run
 

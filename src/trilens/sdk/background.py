@@ -11,16 +11,19 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trilens.sdk.sections import artifact_fields, batches_section, steps_section
+from trilens.sdk.values import why_no_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from trilens.sdk.recorder import Recorder, StepNote
     from trilens.sdk.training_metrics import TrainingMetrics
 
 SLICE: Final = 128  # steps in a batch: about a millisecond of work
-MOST_VALUE_NAMES: Final = 2_000  # in the records of one process: each is a column
+SLICE_IDS: Final = 16_384  # of samples in a batch, for the same reason
+MOST_VALUE_NAMES: Final = 1_000  # in the records of one process: each is a column
 _TICK_NS: Final = 500_000_000  # the thread is woken more often when there are many steps
+_PATIENCE_S: Final = 2.0  # of a program that ends
 
 
 class Outbox(Protocol):
@@ -38,7 +41,9 @@ class Background:
         self._outbox = outbox
         self._facts: dict[str, Any] | None = None  # to be told
         self._told: dict[str, Any] | None = None  # the same, kept for what is added to them
+        self._facts_lock = threading.RLock()  # a handler of the program's for a signal may run inside it
         self._next_n = 0
+        self._aborted: set[int] = set()  # steps from then on that an exception ended: they are not missing
         self._counts: dict[str, int] = {}
         self._value_names: set[str] = set()
         self._ticked_ns = 0
@@ -56,57 +61,76 @@ class Background:
         """They changed: the server takes the last. Mappings are added to, None changes nothing."""
         if self._told is None:
             return
-        for name, value in more.items():
-            if isinstance(value, dict):
-                self._told[name] = {**self._told[name], **value}
-            elif value is not None:
-                self._told[name] = value
-        self._facts = dict(self._told)
+        with self._facts_lock:
+            for name, value in more.items():
+                if isinstance(value, dict):
+                    self._told[name] = {**self._told[name], **value}
+                elif value is not None:
+                    self._told[name] = value
+            self._facts = dict(self._told)
 
     def stop(self, end: dict[str, Any]) -> None:
         """Everything that is left goes out, and how it ended with it."""
         self._stopping = True
         self._recorder.wake.set()
-        self._thread.join(timeout=2.0)
-        self._turn(end)
+        self._thread.join(timeout=_PATIENCE_S)
+        if not self._turn_lock.acquire(timeout=_PATIENCE_S):
+            # It looks at a checkpoint on a file system that does not answer, say. The program must end.
+            self._recorder.guard.lost("end", why="the background thread hangs")
+            return
+        try:
+            self._turn(end)
+        finally:
+            self._turn_lock.release()
 
     def _loop(self) -> None:
         wake = self._recorder.wake
         while not self._stopping:
             wake.wait(self._recorder.options.interval_s)
             wake.clear()
-            self._recorder.guard.run("records", self._turn)
+            with self._turn_lock:
+                self._recorder.guard.run("records", self._turn)
 
     def _turn(self, end: dict[str, Any] | None = None) -> None:
-        with self._turn_lock:
-            if end is not None or monotonic_ns() - self._ticked_ns > _TICK_NS:
-                self._ticked_ns = monotonic_ns()
-                self._recorder.tick()
-            more = True
-            while more:
-                steps = self._recorder.take_steps(SLICE, all_of_them=end is not None)
-                more = len(steps) == SLICE
-                sections = self._recorder.guard.run("records", self._sections, steps)
-                if sections is None:
-                    sections = {}
-                    self._recorder.guard.lost("step", len(steps), why="they could not be made into records")
-                if end is not None and not more:
-                    sections["end"] = end
-                if sections and self._outbox is not None:
-                    self._recorder.guard.run("records", self._outbox.put, sections)
+        if end is not None or monotonic_ns() - self._ticked_ns > _TICK_NS:
+            self._ticked_ns = monotonic_ns()
+            self._recorder.tick()
+        more = True
+        while more:
+            steps = self._recorder.take_steps(SLICE, all_of_them=end is not None)
+            more = len(steps) == SLICE
+            for part in _parts(steps):
+                self._tell(part)
+        if end is not None:
+            self._tell((), end)
+
+    def _tell(self, steps: Sequence[StepNote], end: dict[str, Any] | None = None) -> None:
+        guard = self._recorder.guard
+        sections = guard.run("records", self._sections, steps)
+        if sections is None:
+            sections = {}
+            guard.lost("step", len(steps), why="they could not be made into records")
+        if end is not None:
+            sections["end"] = end
+        if sections and self._outbox is not None:
+            guard.run("records", self._outbox.put, sections)
 
     def _sections(self, steps: Sequence[StepNote]) -> dict[str, Any]:
         recorder = self._recorder
         sections: dict[str, Any] = {}
-        if self._facts is not None:
-            sections["facts"], self._facts = self._facts, None
+        with self._facts_lock:
+            facts, self._facts = self._facts, None
+        if facts is not None:
+            sections["facts"] = facts
         told = [(note[0], note[1], note[10]) for note in steps if note[10]]
         while recorder.aborted:
-            told.append(recorder.aborted.popleft())
+            aborted = recorder.aborted.popleft()
+            self._aborted.add(aborted[0])
+            told.append(aborted)
         if steps:
             self._count_missing(steps)
-            self._metrics.add_steps(steps)
             self._bound_names(steps)
+            self._metrics.add_steps(steps)
             sections["steps"] = steps_section(steps, time_ns() - monotonic_ns())
         if told:
             sections["batches"] = batches_section(told, recorder.guard)
@@ -117,11 +141,12 @@ class Background:
         return sections
 
     def _count_missing(self, steps: Sequence[StepNote]) -> None:
-        """The queue drops its oldest when it is full: seen here by the gap in the count."""
-        aborted = {n for n, _, _ in self._recorder.aborted}
-        first = steps[0][0]
-        missing = first - self._next_n - sum(1 for n in aborted if self._next_n <= n < first)
-        self._next_n = steps[-1][0] + 1
+        """The queue drops its oldest when it is full: seen here by the gaps in the count."""
+        next_n = steps[-1][0] + 1
+        aborted = sum(n < next_n for n in self._aborted)
+        missing = next_n - self._next_n - len(steps) - aborted
+        self._next_n = next_n
+        self._aborted = {n for n in self._aborted if n >= next_n}
         if missing > 0:
             self._recorder.guard.lost("step", missing, why="more steps a second than can be kept")
 
@@ -133,13 +158,29 @@ class Background:
             if values.keys() <= known:
                 continue
             for name in values.keys() - known:
-                if len(known) < MOST_VALUE_NAMES:
+                why = why_no_name(name)
+                if why is None and len(known) >= MOST_VALUE_NAMES:
+                    why = f"more than {MOST_VALUE_NAMES} names of values"
+                if why is None:
                     known.add(name)
-                else:
-                    del values[name]
-                    self._recorder.guard.lost("value", why=f"more than {MOST_VALUE_NAMES} names of values")
+                    continue
+                del values[name]
+                self._recorder.guard.lost("value", why=why)
 
     def _number(self, section: str) -> int:
         n = self._counts.get(section, 0)
         self._counts[section] = n + 1
         return n
+
+
+def _parts(steps: Sequence[StepNote]) -> Iterator[Sequence[StepNote]]:
+    """Each with as many samples as one batch may tell, and at least one step. One part when there is none:
+    something else may be to be told."""
+    start = ids = 0
+    for i, note in enumerate(steps):
+        own = sum(batch.size or 0 for batch in note[10] or ())
+        if i > start and ids + own > SLICE_IDS:
+            yield steps[start:i]
+            start, ids = i, 0
+        ids += own
+    yield steps[start:]

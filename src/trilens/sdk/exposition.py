@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 from contextlib import suppress
+from itertools import product
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from trilens.sdk.guard import describe
@@ -63,14 +65,16 @@ class MetricsPort:
                 self._guard.run("scrape", self._answer, client)
 
     def _answer(self, client: socket.socket) -> None:
-        client.settimeout(_CLIENT_S)
         request = b""
+        until_s = monotonic() + _CLIENT_S  # of the whole request: the next one waits
         try:
             while b"\r\n\r\n" not in request and len(request) < _REQUEST_BYTES:
+                client.settimeout(max(0.001, until_s - monotonic()))
                 received = client.recv(4096)
                 if not received:
                     return
                 request += received
+            client.settimeout(_CLIENT_S)
             client.sendall(self._response(request))
         except OSError:
             return  # a scraper that went away has lost nothing of ours
@@ -93,11 +97,12 @@ class MetricsPort:
 
 def _listen(host: str, port: int, guard: Guard) -> socket.socket | None:
     """On the first free port from `port` on; a port in use is nothing to fail for."""
+    hosts = [host]
     if not host:  # every interface: of both protocols, where the machine has both
-        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - whoever scrapes a pod is outside
+        hosts = ["::", "0.0.0.0"] if socket.has_dualstack_ipv6() else ["0.0.0.0"]  # noqa: S104 - whoever scrapes a pod is outside
     error: OSError | None = None
     wanted = [*range(port, min(port + PORTS_TRIED, 65536)), 0] if port else [0]
-    for candidate in wanted:
+    for host, candidate in product(hosts, wanted):
         listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             # A restarted rank takes its port back while old connections linger; Linux still refuses a
@@ -112,5 +117,5 @@ def _listen(host: str, port: int, guard: Guard) -> socket.socket | None:
             error = e
             continue
         return listening
-    guard.lost("metrics port", why=f"{host or '*'}:{port}: {error}")
+    guard.lost("metrics port", why=f"{hosts[0]}:{port}: {error}")
     return None

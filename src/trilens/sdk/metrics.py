@@ -27,7 +27,7 @@ class Metrics:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._common: LabelPairs = ()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of the program's for a signal may run inside it
         self._families: dict[str, Family] = {}
         self._before: list[Callable[[], None]] = []
         self._size = 0
@@ -76,7 +76,7 @@ class Metrics:
 
     def renew_locks(self) -> None:
         """In a forked child: a lock that another thread held at the fork would never be free again."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def _set(
         self, name: str, kind: str, help: str, value: float, labels: Mapping[str, str] | None, *, add: bool
@@ -84,14 +84,14 @@ class Metrics:
         pairs: LabelPairs = tuple(labels.items()) if labels else ()
         with self._lock:
             family = self._families.get(name)
-            if family is None:
-                family = self._families[name] = Family(kind, help, {})
-            if pairs not in family.series:
-                if self._size >= MOST_SERIES:
-                    self._guard.lost("metric", why=f"more than {MOST_SERIES} series")
-                    return
-                self._size += 1
-            family.series[pairs] = family.series.get(pairs, 0) + value if add else value
+            is_new = family is None or pairs not in family.series
+            if not is_new or self._size < MOST_SERIES:
+                if family is None:
+                    family = self._families[name] = Family(kind, help, {})
+                self._size += is_new
+                family.series[pairs] = family.series.get(pairs, 0) + value if add else value
+                return
+        self._guard.lost("metric", why=f"more than {MOST_SERIES} series")
 
 
 def write_labels(pairs: LabelPairs) -> str:

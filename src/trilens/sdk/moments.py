@@ -8,9 +8,9 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from trilens.sdk.guard import describe
-from trilens.sdk.recorder import Reading
+from trilens.sdk.recorder import LONGEST_ACTIVITY_NS, Reading
 from trilens.sdk.sections import finite_values
-from trilens.sdk.values import as_numbers
+from trilens.sdk.values import as_numbers, why_no_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from trilens.sdk.recorder import Later, Recorder
     from trilens.sdk.training_metrics import TrainingMetrics
 
+_LONGEST_PATH: Final = 4_096  # the server takes no longer ones, nor does Linux
 _SURE_NS: Final = 200_000_000  # a `with` enters at once; what has not by then was a plain call
-MOST_FILES: Final = 100_000  # of a checkpoint's folder; the size of a larger one is not told
+# The size of a checkpoint's folder that takes longer to look through is not told: records wait meanwhile, and
+# at the end the program itself.
+_MOST_SIZING_NS: Final = 3_000_000_000
 
 
 class Moment:
@@ -45,14 +48,14 @@ class Moment:
     def __enter__(self) -> Any:
         self._is_open = True
         self._begun_ns = monotonic_ns()
-        self.recorder.activity = self.activity
+        self.recorder.begin_activity(self.activity)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.duration_us = (monotonic_ns() - self._begun_ns) // 1000
-        self.recorder.activity = None
+        self.recorder.end_activity(self.activity)
         if error is not None:
             self.ok = False
             self.error = describe(error)
@@ -69,9 +72,6 @@ class Moment:
             self.duration_us is not None or monotonic_ns() - self._begun_ns > _SURE_NS
         )
 
-    def read_rest(self) -> None:
-        """What only the program's own thread may read, when the run ends."""
-
     def fields(self) -> dict[str, Any]:
         raise NotImplementedError
 
@@ -85,7 +85,8 @@ class Checkpoint(Moment):
 
     def __init__(self, recorder: Recorder, path: object, step: int, *, loaded: bool = False) -> None:
         super().__init__(recorder, step)
-        self.path = os.fspath(path) if isinstance(path, os.PathLike) else str(path)
+        told = recorder.guard.run("checkpoint path", _as_text, path)
+        self.path = "" if told is None else told
         self.loaded = loaded
         self.size_bytes: int | None = None
 
@@ -94,7 +95,7 @@ class Checkpoint(Moment):
             self.size_bytes = size_of(self.path)
         return {
             "step": self.step,
-            "path": self.path,
+            "path": self.path[:_LONGEST_PATH],
             "start_ms": self.started_ms,
             "us": self.duration_us,
             "bytes": self.size_bytes,
@@ -123,9 +124,13 @@ class Validation(Moment):
         numbers, laters = as_numbers(both or {}, self.recorder.guard)
         self.values |= numbers
         for later in laters:
-            filling = _Filling(later, self)
-            self._unread.append(filling)
-            self.recorder.add_later(filling)
+            self.take(later)
+
+    def take(self, later: Later) -> None:
+        """Values that the device has not computed yet."""
+        filling = _Filling(later, self)
+        self._unread.append(filling)
+        self.recorder.add_aside(filling)
 
     def filled(self, filling: _Filling, values: Mapping[str, float]) -> None:
         self.values.update(values)
@@ -133,15 +138,18 @@ class Validation(Moment):
 
     @property
     def is_sure(self) -> bool:
-        return super().is_sure and not self._unread
-
-    def read_rest(self) -> None:
-        """At the end of the run, in its own thread: no step comes any more that would ask."""
-        for filling in tuple(self._unread):
-            if filling.ready():
-                filling.read()
+        is_late = monotonic_ns() - self._begun_ns > LONGEST_ACTIVITY_NS
+        return super().is_sure and (not self._unread or is_late)
 
     def fields(self) -> dict[str, Any]:
+        guard = self.recorder.guard
+        if self._unread:
+            why = "the device had not computed it long after the validation"
+            guard.lost("device value", len(self._unread), why=why)
+        for name in tuple(self.values):
+            if (no_name := why_no_name(name)) is not None:
+                del self.values[name]
+                guard.lost("value", why=no_name)
         values = finite_values(self.values)
         return {"step": self.step, "t_ms": self.started_ms, "us": self.duration_us, "values": values}
 
@@ -170,7 +178,7 @@ class Moments:
     def __init__(self, recorder: Recorder, metrics: TrainingMetrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler of the program's for a signal may run inside it
         self._waiting: list[Moment] = []
         recorder.on_tick(self.tell_sure)
 
@@ -184,8 +192,6 @@ class Moments:
         self._tell(only_sure=True)
 
     def tell_all(self) -> None:
-        for moment in self._waiting:
-            self._recorder.guard.run("device value", moment.read_rest)
         self._tell(only_sure=False)
 
     def _tell(self, *, only_sure: bool) -> None:
@@ -199,17 +205,21 @@ class Moments:
                 self._recorder.guard.run("metric", moment.show, self._metrics)
 
 
+def _as_text(path: object) -> str:
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    return os.fsdecode(text) if isinstance(text, bytes) else str(text)
+
+
 def size_of(path: str) -> int | None:
     """Of a file, or of all files of a folder. None when it is not there: it may lie in an object store."""
     try:
         if not os.path.isdir(path):  # noqa: PTH112 - cheaper than pathlib over many files
             return os.stat(path).st_size  # noqa: PTH116
-        total = files = 0
+        total, until_ns = 0, monotonic_ns() + _MOST_SIZING_NS
         for folder, _, names in os.walk(path):
             for name in names:
                 total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118
-                files += 1
-                if files > MOST_FILES:
+                if monotonic_ns() > until_ns:
                     return None
     except OSError:
         return None

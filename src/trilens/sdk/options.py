@@ -6,8 +6,11 @@ This is the only reader of the environment in `sdk/`. A value that cannot be use
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from trilens.model.run_id import RUN_ID_PATTERN, RUN_ID_RULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +21,8 @@ T = TypeVar("T")
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:9333"
 DEFAULT_PORT: Final = 9350  # of the first local rank's /metrics; the others of a node follow
+_LONGEST_LABEL: Final = 1_000
+_LARGEST: Final = 2**53  # what JSON tells exactly
 _OFF: Final = frozenset({"0", "false", "no", "off"})
 _ON: Final = frozenset({"1", "true", "yes", "on"})
 
@@ -51,7 +56,7 @@ def read_options(guard: Guard, environ: Mapping[str, str] | None = None, **given
     stall_after = reader.pick("stall_after", "TRILENS_STALL_AFTER_S", _stall)
     return Options(
         server=reader.pick("server", "TRILENS_SERVER", _url),
-        token=reader.pick("token", "TRILENS_TOKEN", _text) or _token_file(guard, environ),
+        token=reader.pick("token", "TRILENS_TOKEN", _token, is_secret=True) or _token_file(guard, environ),
         spool_dir=reader.pick("spool", "TRILENS_SPOOL", _path) or _spool_folder(environ),
         spool_bytes=reader.pick("spool_bytes", "TRILENS_SPOOL_BYTES", _positive_int) or defaults.spool_bytes,
         interval_s=reader.pick("interval_s", "TRILENS_INTERVAL_S", _interval) or defaults.interval_s,
@@ -59,8 +64,8 @@ def read_options(guard: Guard, environ: Mapping[str, str] | None = None, **given
         metrics=metrics,
         metrics_listen=listen,
         enabled=_enabled(reader),
-        experiment=reader.pick("experiment", "TRILENS_EXPERIMENT", _text),
-        name=reader.pick("name", "TRILENS_RUN_NAME", _text),
+        experiment=reader.pick("experiment", "TRILENS_EXPERIMENT", as_label),
+        name=reader.pick("name", "TRILENS_RUN_NAME", as_label),
         run_id=reader.pick("run_id", "TRILENS_RUN_ID", _run_id),
         total_steps=reader.pick("total_steps", "TRILENS_TOTAL_STEPS", _positive_int),
         environ=dict(environ),
@@ -73,15 +78,18 @@ class _Reader:
         self.environ = environ
         self.given = given
 
-    def pick(self, argument: str, variable: str, read: Callable[[object], T]) -> T | None:
+    def pick(
+        self, argument: str, variable: str, read: Callable[[object], T], *, is_secret: bool = False
+    ) -> T | None:
         """The argument, else the variable; what cannot be read is as if it were not there."""
         for source, value in ((argument, self.given.get(argument)), (variable, self.environ.get(variable))):
-            if value is None or value == "":
+            if value is None or (isinstance(value, str) and not value):
                 continue
             try:
                 return read(value)
-            except (TypeError, ValueError) as error:
-                self.guard.lost("option", why=f"{source}={value!r}: {error}")
+            except Exception as error:  # noqa: BLE001 - whatever a program may hand over
+                shown = source if is_secret else f"{source}={_shown(value)}"
+                self.guard.lost("option", why=f"{shown}: {error}")
         return None
 
 
@@ -105,8 +113,8 @@ def _token_file(guard: Guard, environ: Mapping[str, str]) -> str | None:
     if not file:
         return None
     try:
-        return Path(file).read_text(encoding="utf-8").strip() or None
-    except (OSError, UnicodeDecodeError) as error:
+        return _token(Path(file).read_text(encoding="utf-8")) or None
+    except (OSError, ValueError) as error:  # UnicodeDecodeError too
         guard.lost("option", why=f"TRILENS_TOKEN_FILE: {error}")
         return None
 
@@ -119,8 +127,24 @@ def _spool_folder(environ: Mapping[str, str]) -> Path:
     return Path("/tmp") / f"trilens-spool-{os.getuid()}"  # noqa: S108 - of this user, when there is no home
 
 
-def _text(value: object) -> str:
-    return str(value)
+def as_label(value: object) -> str:
+    """What people call something: not longer than the server takes."""
+    return str(value)[:_LONGEST_LABEL]
+
+
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # noqa: BLE001 - an object that cannot be shown
+        return f"a {type(value).__qualname__}"
+
+
+def _token(value: object) -> str:
+    """As it stands in a header. A secret often ends with a line feed that nobody meant."""
+    text = str(value).strip()
+    if not (text.isascii() and text.isprintable()):
+        raise ValueError("a token has printable ASCII characters only")
+    return text
 
 
 def _path(value: object) -> Path:
@@ -128,23 +152,28 @@ def _path(value: object) -> Path:
 
 
 def _url(value: object) -> str:
-    url = str(value).rstrip("/")
-    if not url.startswith(("http://", "https://")):
+    from urllib.parse import urlsplit
+
+    url = str(value).strip().rstrip("/")
+    parts = urlsplit(url)  # ValueError for brackets that do not match
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isascii():
         raise ValueError(f"not an http:// or https:// URL; for example {DEFAULT_SERVER}")
+    if parts.port == 0:  # ValueError where it is no number
+        raise ValueError("nobody listens on port 0")
     return url
 
 
 def _run_id(value: object) -> str:
     text = str(value)
-    if not 1 <= len(text) <= 64 or not all(c.isascii() and (c.isalnum() or c in "_.:-") for c in text):
-        raise ValueError("a run id is 1 to 64 of A-Za-z0-9_.:-")
+    if not re.fullmatch(RUN_ID_PATTERN, text):
+        raise ValueError(f"a run id is {RUN_ID_RULE}")
     return text
 
 
 def _positive_int(value: object) -> int:
     number = int(str(value))
-    if number <= 0:
-        raise ValueError("not above zero")
+    if not 0 < number <= _LARGEST:
+        raise ValueError(f"not between 1 and {_LARGEST}")
     return number
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from contextlib import suppress
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from trilens.sdk.identity import Identity
     from trilens.sdk.recorder import Recorder
 
-_NOWHERE: Final = ("192.0.2.1", 9)  # an address that is nobody's: nothing is sent there
+# Addresses that are nobody's: nothing is sent there.
+_NOWHERE: Final = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 class ProcessFacts:
@@ -71,12 +73,11 @@ def reachable(address: str | None, who: Identity, pod_ip: str | None) -> str | N
 
 def _own_address() -> str | None:
     """Of the interface that leads out of this machine, as the routing table has it."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(_NOWHERE)
+    for family, address in _NOWHERE:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
             return str(probe.getsockname()[0])
-    except OSError:
-        return None
+    return None
 
 
 def _versions() -> dict[str, str]:

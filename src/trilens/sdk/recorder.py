@@ -21,7 +21,7 @@ from trilens.sdk.metrics import Metrics
 from trilens.sdk.values import as_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from trilens.sdk.guard import Guard
@@ -35,6 +35,7 @@ WAITING_STEPS: Final = 64  # finished, but the device has not computed all that 
 KEPT_NOTES: Final = 256
 MAX_ARTIFACT_BYTES: Final = 1024 * 1024
 _STALLED_NS: Final = 10_000_000_000
+LONGEST_ACTIVITY_NS: Final = 1_800_000_000_000  # a checkpoint or validation that lasts longer hangs
 _NUMBERS: Final = frozenset({float})
 _NONE_LATER: Final[list[Later]] = []
 
@@ -45,10 +46,10 @@ class Reading(NamedTuple):
 
 
 class Later(Protocol):
-    """Something the device has not computed yet. Asked in the program's own thread, at later steps."""
+    """Something the device has not computed yet. Asked in the program's own thread, once at a step's end."""
 
     def ready(self) -> bool:
-        """Never waits."""
+        """Never waits. Once it is, it stays so, and to ask again costs nothing."""
 
     def read(self) -> Reading: ...
 
@@ -107,6 +108,9 @@ class Recorder:
 
     __slots__ = (
         "__weakref__",
+        "_activities",
+        "_asides",
+        "_asks",
         "_batches",
         "_device_phases",
         "_early_ns",
@@ -178,8 +182,8 @@ class Recorder:
         self.steps_done = 0
         self.last_step_ended_ns: int | None = None  # of the monotonic clock
         self.silent = False  # in a forked child, and after the end
-        # What other parts of the SDK find out, for heartbeats and metrics. None is "unknown".
         self.activity: str | None = None  # what goes on between steps: checkpoint, validation
+        # What other parts of the SDK find out, for heartbeats and metrics. None is "unknown".
         self.gpus: tuple[str, ...] = ()  # UUIDs of those this process uses
         self.clock_offset_us: int | None = None  # to rank 0's
         self.flops_per_step: float | None = None  # of this rank
@@ -188,8 +192,13 @@ class Recorder:
         self.device_clock: DeviceClock | None = None
         self._n = 0
         self._next = 0
-        self._lock = threading.Lock()  # for what is rare; a step takes it only when something waits
+        # For what is rare; a step takes it only when something waits. Nothing is logged while it is held. A
+        # handler of the program's for a signal may run inside it, and call the SDK.
+        self._lock = threading.RLock()
         self._waiting: deque[StepNote] = deque()
+        self._activities: dict[str, None] = {}  # in the order in which they began
+        self._asides: deque[Later] = deque()
+        self._asks: int | None = None  # the thread that may ask the device
         self._records: dict[str, list[dict[str, object]]] = {}
         self._ticks: list[Callable[[], None]] = []
         self._finish_calls: list[Callable[[], None]] = []
@@ -222,8 +231,6 @@ class Recorder:
             step = self.step_number(step)
         self.step = step
         self.in_step = True
-        if self._waiting:
-            self.settle()
         now = monotonic_ns()
         self._start_ns = now if self._early_ns is None else self._early_ns
         self._mark_ns = now
@@ -245,8 +252,8 @@ class Recorder:
             self._phases,
             self._values,
             self._device_phases,
-            self._samples if samples is None else self._whole(samples),
-            self._tokens if tokens is None else self._whole(tokens),
+            self._samples if samples is None else self.whole(samples),
+            self._tokens if tokens is None else self.whole(tokens),
             self._epoch,
             self._batches,
             self._laters,
@@ -255,7 +262,7 @@ class Recorder:
         self._next = step + 1
         self.steps_done += 1
         self.last_step_ended_ns = now
-        if self._laters is None and not self._waiting:
+        if self._laters is None and not self._waiting and not self._asides:
             self.done.append(note)
             if not self._n & WAKE_STEPS:
                 self.wake.set()
@@ -274,8 +281,7 @@ class Recorder:
             phase = self.failed_in[2]
         self._close_phases(monotonic_ns())
         self.in_step = False
-        if self._batches:
-            self.aborted.append((self._n, step, self._batches))
+        self.aborted.append((self._n, step, self._batches or []))
         if error is not None and isinstance(error, Exception):
             where = f" in {phase}" if phase else ""
             self.note("exception", f"step {step} ended{where} by {describe(error)}", step=step)
@@ -315,10 +321,17 @@ class Recorder:
             self._early_ns = now - host_ns
 
     def add_later(self, later: Later) -> None:
+        self._asks = threading.get_ident()
         if self._laters is None:
             self._laters = [later]
         else:
             self._laters.append(later)
+
+    def add_aside(self, later: Later) -> None:
+        """It belongs to no step, and keeps for itself what it reads."""
+        self._asks = threading.get_ident()
+        with self._lock:
+            self._asides.append(later)
 
     def add_batch(self, batch: Batch) -> None:
         if self._batches is None:
@@ -329,12 +342,12 @@ class Recorder:
     def add_samples(self, samples: int | None = None, tokens: int | None = None) -> None:
         """Of the step in progress, or of the next; `end_step` may say better."""
         if samples is not None:
-            self._samples = (self._whole(samples) or 0) + (self._samples or 0)
+            self._samples = (self.whole(samples) or 0) + (self._samples or 0)
         if tokens is not None:
-            self._tokens = (self._whole(tokens) or 0) + (self._tokens or 0)
+            self._tokens = (self.whole(tokens) or 0) + (self._tokens or 0)
 
     def set_epoch(self, epoch: int | None) -> None:
-        self._epoch = epoch
+        self._epoch = None if epoch is None else self.whole(epoch, "epoch")
 
     def log(self, values: Mapping[str, object]) -> None:
         """Of the step in progress; between two steps, of the one that has just ended."""
@@ -374,22 +387,55 @@ class Recorder:
             self.guard.lost("step number", why=describe(error))
             return self._next
 
+    def whole(self, count: object, kind: str = "count of samples") -> int | None:
+        """Whatever a program gives as one; None when it is none."""
+        if count.__class__ is int and 0 <= count <= MOST_STEPS:
+            return count
+        try:
+            number = int(count)  # type: ignore[call-overload]
+            if not 0 <= number <= MOST_STEPS:
+                raise ValueError(f"{number:.6g} is not between 0 and {MOST_STEPS}")
+            return number  # type: ignore[no-any-return]
+        except Exception as error:  # noqa: BLE001 - whatever a program may hand over
+            self.guard.lost(kind, why=describe(error))
+            return None
+
     def resume_at(self, step: int) -> None:
         """The next step, unless `begin_step` says another."""
         self._next = step
 
+    def begin_activity(self, name: str) -> None:
+        """A checkpoint or a validation, by any thread: one may be written beside the other."""
+        with self._lock:
+            self._activities[name] = None
+            self.activity = name
+        self.settle_here()
+
+    def end_activity(self, name: str) -> None:
+        with self._lock:
+            self._activities.pop(name, None)
+            self.activity = next(reversed(self._activities), None)
+        self.settle_here()
+
     def settle(self) -> None:
         """Reads what the device has computed by now, oldest step first."""
+        lost: list[str] = []
         with self._lock:
-            waiting = self._waiting
+            waiting, asides = self._waiting, self._asides
             while waiting and (_ready(waiting[0]) or len(waiting) > WAITING_STEPS):
-                self._hand_over(waiting.popleft())
+                lost += self._hand_over(waiting.popleft())
+            while asides and _all_ready((asides[0],)):
+                try:
+                    asides.popleft().read()
+                except Exception as error:  # noqa: BLE001 - of a device that failed
+                    lost.append(describe(error))
+        self._count_lost(lost)
 
     def settle_all(self, timeout_s: float) -> None:
         """At the end: the last steps' values are worth a short wait."""
         until = monotonic_ns() + int(timeout_s * 1e9)
         self.settle()
-        while self._waiting and monotonic_ns() < until:
+        while (self._waiting or self._asides) and monotonic_ns() < until:
             sleep(0.001)
             self.settle()
 
@@ -461,24 +507,31 @@ class Recorder:
 
     def take_steps(self, most: int, *, all_of_them: bool = False) -> list[StepNote]:
         """The oldest finished ones. The last one stays a moment: what is logged after it belongs to it."""
+        lost: list[str] = []
+        taken: list[StepNote] = []
         with self._lock:
             if all_of_them or self._has_stalled():
                 while self._waiting:  # only the program's own thread may ask the device
-                    self._hand_over(self._waiting.popleft(), ask=False)
+                    lost += self._hand_over(self._waiting.popleft(), ask=False)
             done = self.done
-            if isinstance(done, Discarding):
-                return []
-            left = 0 if all_of_them or self._is_past(1_000_000_000) else 1
-            return [done.popleft() for _ in range(min(most, len(done) - left))]
+            if not isinstance(done, Discarding):
+                left = 0 if all_of_them or self._is_past(1_000_000_000) else 1
+                taken = [done.popleft() for _ in range(min(most, len(done) - left))]
+        self._count_lost(lost)
+        return taken
 
     def fall_silent(self, refuse: Callable[[], None] | None = None) -> None:
         """From now on nothing is kept; `refuse` is called for what comes nevertheless."""
         self.silent = True
-        self._lock = threading.Lock()  # of a forked child: another thread may have held it at the fork
+        # Of a forked child: another thread may have held them at the fork.
+        self._lock = threading.RLock()
+        self.wake = threading.Event()
         self._waiting.clear()
+        self._asides.clear()
         self._records.clear()
         self._ticks.clear()
         self._finish_calls.clear()
+        self.device_clock = None  # CUDA does not work in a forked child
         self.done = Discarding(refuse)
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -490,10 +543,14 @@ class Recorder:
         self._samples = self._tokens = self._epoch = None
         self._batches = self._laters = self._early_ns = None
 
-    def _whole(self, count: object) -> int | None:
-        if count.__class__ is int:
-            return count
-        return self.guard.run("count of samples", int, count)  # type: ignore[arg-type]
+    def settle_here(self) -> None:
+        """As `settle`, in any thread: nothing where it is not the one that may ask the device."""
+        if threading.get_ident() == self._asks:
+            self.settle()
+
+    def _count_lost(self, why: list[str]) -> None:
+        if why:
+            self.guard.lost("device value", len(why), why=why[0])
 
     def _leave(self, now: int) -> None:
         name = self.phase
@@ -525,23 +582,31 @@ class Recorder:
         for later in laters:
             self.add_later(later)
 
-    def _hand_over(self, note: StepNote, *, ask: bool = True) -> None:
-        """With the lock held."""
+    def _hand_over(self, note: StepNote, *, ask: bool = True) -> list[str]:
+        """With the lock held. Answers why values of it are lost, one for each."""
+        lost: list[str] = []
         for later in note[11] or ():
-            if ask and self.guard.run("device value", later.ready):
-                reading = self.guard.run("device value", later.read)
-                if reading is not None:
-                    note[5].update(reading.values)
-                    for name, us in reading.device_phases_us.items():
-                        note[6][name] = note[6].get(name, 0) + us
-            else:
-                self.guard.lost("device value", why="the device had not computed it long after the step")
+            try:
+                if not (ask and later.ready()):
+                    lost.append("the device had not computed it long after the step")
+                    continue
+                reading = later.read()
+            except Exception as error:  # noqa: BLE001 - of a device that failed
+                lost.append(describe(error))
+                continue
+            note[5].update(reading.values)
+            for name, us in reading.device_phases_us.items():
+                note[6][name] = note[6].get(name, 0) + us
         self.done.append(note)
+        return lost
 
     def _has_stalled(self) -> bool:
-        """Whether steps have stopped, so that nobody will ask for what the device computes."""
+        """Whether steps have stopped, so that nobody will ask for what the device computes. At the end of a
+        checkpoint or a validation that the program told of, it will."""
         if not self._waiting:
             return False
+        if self.activity is not None:
+            return self._is_past(LONGEST_ACTIVITY_NS)
         _, _, start_ns, end_ns, *_ = self._waiting[-1]
         return self._is_past(max(_STALLED_NS, 3 * (end_ns - start_ns)))
 
@@ -555,8 +620,12 @@ def _told_apart(error: BaseException) -> tuple[int, str]:
 
 
 def _ready(note: StepNote) -> bool:
+    return _all_ready(note[11] or ())
+
+
+def _all_ready(laters: Sequence[Later]) -> bool:
     try:
-        return all(later.ready() for later in note[11] or ())
+        return all(later.ready() for later in reversed(laters))  # the last to be ready first
     except Exception:  # noqa: BLE001 - reading it will say what is wrong
         return True
 

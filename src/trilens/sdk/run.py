@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from trilens.sdk import lifetime
 from trilens.sdk.guard import describe
 from trilens.sdk.moments import Checkpoint, Moments, Validation
+from trilens.sdk.options import as_label
 from trilens.sdk.plain import plain_facts
 from trilens.sdk.recorder import PhaseBlock, StepBlock
+from trilens.sdk.values import LONGEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +27,6 @@ T = TypeVar("T")
 
 MOST_PHASES: Final = 100
 _OTHER: Final = "other"
-_LONGEST_NAME: Final = 200
 _LAST_VALUES_S: Final = 1.0  # the device is given so long to compute what was logged last
 
 
@@ -120,8 +121,9 @@ class Run:
         """The program goes on from a checkpoint of `step`: the next step is the one after it."""
         at = self._step_or_last(step)
         self.recorder.resume_at(at + 1)
-        self._moments.add(Checkpoint(self.recorder, path, at, loaded=True))
-        self.recorder.note("resumed", f"resumed after step {at}", step=at, data={"path": str(path)})
+        loaded = Checkpoint(self.recorder, path, at, loaded=True)
+        self._moments.add(loaded)
+        self.recorder.note("resumed", f"resumed after step {at}", step=at, data={"path": loaded.path})
 
     def validation(
         self, values: Mapping[str, object] | None = None, /, step: int | None = None, **named: object
@@ -146,15 +148,16 @@ class Run:
         if self._parts is None:
             return
         guard = self.recorder.guard
+        total = None if total_steps is None else self.recorder.whole(total_steps, "option")
         more = {
-            "experiment": experiment,
-            "name": name,
+            "experiment": None if experiment is None else guard.run("option", as_label, experiment),
+            "name": None if name is None else guard.run("option", as_label, name),
             "config": plain_facts(config, guard),
             "tags": {key: str(value) for key, value in plain_facts(tags, guard).items()},
-            "total_steps": total_steps,
+            "total_steps": total,
         }
-        if total_steps is not None:
-            guard.run("facts", self._metrics.set_total_steps, total_steps)
+        if total is not None:
+            self._metrics.set_total_steps(total)
         guard.run("facts", self._parts.background.add_facts, more)
 
     def watch(self, model: object, optimizer: object = None, **options: Any) -> None:
@@ -208,7 +211,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.finish(error=describe(error) if error is not None else None)
+        left_well = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+        self.finish(error=None if left_well or error is None else describe(error))
 
     def _finish(self, parts: Parts, error: str | None) -> None:
         recorder = self.recorder
@@ -225,9 +229,11 @@ class Run:
 
     def _new_phase(self, name: object) -> PhaseBlock:
         """A program that makes up names (one for each step, say) gets one phase for all that are too many."""
-        text = str(name)[:_LONGEST_NAME]
-        if not isinstance(name, str):
-            self.recorder.guard.lost("phase name", why=f"{text!r} is no text")
+        text = str(self.recorder.guard.run("phase name", str, name) or _OTHER)[:LONGEST_NAME]
+        if name == "" or not isinstance(name, str):
+            self.recorder.guard.lost(
+                "phase name", why=f"{text!r:.80} is told for one that is no text, or empty"
+            )
         if text not in self._phases and len(self._phases) >= MOST_PHASES:
             self.recorder.guard.lost(
                 "phase name", why=f"more than {MOST_PHASES}; the others are one, {_OTHER!r}"
@@ -263,7 +269,15 @@ def _add_batch(
 ) -> None:
     from trilens.sdk.data import told_batch
 
-    recorder.add_batch(told_batch(ids, dataset, shard, epoch, size))
+    recorder.add_batch(
+        told_batch(
+            ids,
+            dataset,
+            shard,
+            None if epoch is None else recorder.whole(epoch, "epoch"),
+            None if size is None else recorder.whole(size),
+        )
+    )
 
 
 def _export_to(recorder: Recorder, registry: object) -> None:

@@ -62,10 +62,17 @@ def init(
         enabled=enabled,
     )
     given = Given(config, tags, total_steps, flops_per_step, flops_per_token)
+    attached = guard.run("run", _attached_run)
+    if attached is not None:
+        if _goes_the_same_way(attached, options):
+            guard.run("run", _describe, attached, options, given)
+            return attached
+        attached.finish()
+        if options.run_id is None:
+            options = options._replace(run_id=attached.id)  # it goes on, told in another way
     if not options.enabled:
         return _silent_run(options, guard)
-    attached = guard.run("run", _attached_run, options, given)
-    return attached or guard.run("run", _begin, options, given, guard) or _silent_run(options, guard)
+    return guard.run("run", _begin, options, given, guard) or _silent_run(options, guard)
 
 
 class Given(NamedTuple):
@@ -84,15 +91,27 @@ def latest_run() -> Run | None:
     return run if isinstance(run, Run) else None
 
 
-def _attached_run(options: Options, given: Given) -> Run | None:
+def _attached_run() -> Run | None:
     """The run that `trilens run` has begun for this program: from now on the program tells it itself."""
     attach = sys.modules.get("trilens.sdk.attach")
     run: Run | None = None if attach is None else attach.hand_over()
-    if run is None:
-        return None
-    if options.run_id not in (None, run.id):
-        run.finish()
-        return None
+    return run
+
+
+def _goes_the_same_way(run: Run, options: Options) -> bool:
+    """Whether the program has not said, say, another server. What a run is called can be told later."""
+    begun = run.recorder.options
+    same_names = options._replace(
+        experiment=begun.experiment, name=begun.name, total_steps=begun.total_steps, environ=begun.environ
+    )
+    return options.run_id in (None, run.id) and same_names._replace(run_id=begun.run_id) == begun
+
+
+def _describe(run: Run, options: Options, given: Given) -> None:
+    """What the program says of the run that was begun before it could."""
+    guard = run.recorder.guard
+    run.recorder.flops_per_step = _positive(given.flops_per_step, "flops_per_step", guard)
+    run.recorder.flops_per_token = _positive(given.flops_per_token, "flops_per_token", guard)
     run.describe(
         experiment=options.experiment,
         name=options.name,
@@ -100,7 +119,6 @@ def _attached_run(options: Options, given: Given) -> Run | None:
         tags=given.tags,
         total_steps=given.total_steps,
     )
-    return run
 
 
 def _begin(options: Options, given: Given, guard: Guard) -> Run:
@@ -116,8 +134,8 @@ def _begin(options: Options, given: Given, guard: Guard) -> Run:
     recorder.flops_per_token = _positive(given.flops_per_token, "flops_per_token", guard)
     job_name = options.name or identity.job_name or options.experiment or chosen.id
     recorder.metrics.set_common({"job_name": job_name, "rank": str(identity.rank)})
-    total = _positive(given.total_steps, "total_steps", guard)
-    total_steps = options.total_steps if total is None else int(total)
+    total = None if given.total_steps is None else recorder.whole(given.total_steps, "option")
+    total_steps = total or options.total_steps
     shown = TrainingMetrics(recorder, total_steps)
     port = _metrics_port(recorder) if options.metrics else None
     address = reachable(port.address if port else None, identity, options.environ.get("POD_IP"))

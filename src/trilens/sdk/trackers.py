@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from trilens.model.masking import without_passwords
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -35,12 +37,22 @@ class TrackerWatch:
 
 def _mlflow(environ: Mapping[str, str]) -> dict[str, str] | None:
     mlflow = sys.modules.get("mlflow")
-    run = mlflow.active_run() if mlflow is not None and hasattr(mlflow, "active_run") else None
+    run = _active_run(mlflow)
     if run is not None and mlflow is not None:
-        return {"system": "mlflow", "run": run.info.run_id, "where": str(mlflow.get_tracking_uri())}
+        where = without_passwords(str(mlflow.get_tracking_uri()))
+        return {"system": "mlflow", "run": run.info.run_id, "where": where}
     if named := environ.get("MLFLOW_RUN_ID"):
-        return {"system": "mlflow", "run": named, "where": environ.get("MLFLOW_TRACKING_URI", "")}
+        where = without_passwords(environ.get("MLFLOW_TRACKING_URI", ""))
+        return {"system": "mlflow", "run": named, "where": where}
     return None
+
+
+def _active_run(mlflow: Any) -> Any:
+    """`active_run` tells only of the thread that asks, and this is not the program's; what tells of all of
+    them is not public, so that it may not be there."""
+    of_all = getattr(sys.modules.get("mlflow.tracking.fluent"), "_get_latest_active_run", None)
+    of_this = getattr(mlflow, "active_run", None)
+    return (of_all() if callable(of_all) else None) or (of_this() if callable(of_this) else None)
 
 
 def _wandb(environ: Mapping[str, str]) -> dict[str, str] | None:

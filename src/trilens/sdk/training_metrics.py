@@ -6,8 +6,8 @@ from math import isfinite
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Final
 
+from trilens.model.progress import Progress
 from trilens.sdk.metrics import metric_name
-from trilens.sdk.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +54,26 @@ TRAINING_METRICS: Final = {
 MOST_VALUES: Final = 500  # names; more are in the records only
 
 
+class _Rate:
+    """Over the steps that said how many they had: of the others it is unknown, not none."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._ns = 0
+
+    def add(self, count: int, ns: int) -> None:
+        self.count += count
+        self._ns += ns
+
+    @property
+    def is_known(self) -> bool:
+        return self._ns > 0
+
+    @property
+    def per_second(self) -> float:
+        return self.count / (self._ns / 1e9)
+
+
 class TrainingMetrics:
     """Used by the background thread; the metrics themselves may be read by any."""
 
@@ -70,7 +90,8 @@ class TrainingMetrics:
         phases: dict[str, int] = {}
         device: dict[str, int] = {}
         values: dict[str, float] = {}
-        samples = tokens = duration_ns = 0
+        samples, tokens = _Rate(), _Rate()
+        duration_ns = 0
         epoch: int | None = None
         for _, step, start, end, own, logged, own_device, seen, read, of_epoch, _, _ in steps:
             duration_ns += end - start
@@ -81,8 +102,10 @@ class TrainingMetrics:
             if not all(map(isfinite, logged.values())):
                 self._note_nonfinite(step, logged)
             values.update(logged)
-            samples += seen or 0
-            tokens += read or 0
+            if seen is not None:
+                samples.add(seen, end - start)
+            if read is not None:
+                tokens.add(read, end - start)
             epoch = epoch if of_epoch is None else of_epoch
             self._progress.add(step, end)
         self._gauge("training_step", steps[-1][1])
@@ -126,22 +149,22 @@ class TrainingMetrics:
         if duration_us is not None:
             self._gauge("training_validation_duration_seconds", duration_us / 1e6)
 
-    def _show_speed(self, steps: int, samples: int, tokens: int, seconds: float) -> None:
+    def _show_speed(self, steps: int, samples: _Rate, tokens: _Rate, seconds: float) -> None:
         """Over the steps of about a second. A program that hangs does not change it."""
+        if samples.is_known:
+            self._count("training_samples_total", samples.count)
+            self._gauge("training_samples_per_second", samples.per_second)
+        if tokens.is_known:
+            self._count("training_tokens_total", tokens.count)
+            self._gauge("training_tokens_per_second", tokens.per_second)
         if seconds <= 0:
             return
-        if samples:
-            self._count("training_samples_total", samples)
-            self._gauge("training_samples_per_second", samples / seconds)
-        if tokens:
-            self._count("training_tokens_total", tokens)
-            self._gauge("training_tokens_per_second", tokens / seconds)
         recorder = self._recorder
         flops: float | None = None
         if recorder.flops_per_step:
             flops = recorder.flops_per_step * steps / seconds
-        elif recorder.flops_per_token and tokens:
-            flops = recorder.flops_per_token * tokens / seconds
+        elif recorder.flops_per_token and tokens.is_known:
+            flops = recorder.flops_per_token * tokens.per_second
         if flops is not None:
             self._gauge("training_flops_per_second", flops)
             if recorder.peak_flops_per_second:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.sdk.guard import describe
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from trilens.sdk.guard import Guard
     from trilens.sdk.recorder import Later
+
+LONGEST_NAME: Final = 200  # of a value or a phase; the server takes no longer ones
 
 
 def as_numbers(values: Mapping[str, object], guard: Guard) -> tuple[dict[str, float], list[Later]]:
@@ -41,6 +43,13 @@ def as_numbers(values: Mapping[str, object], guard: Guard) -> tuple[dict[str, fl
             numbers.update(taken[0])
             laters.extend(taken[1])
     return numbers, laters
+
+
+def why_no_name(name: str) -> str | None:
+    """Why a value of this name cannot be kept."""
+    if 0 < len(name) <= LONGEST_NAME:
+        return None
+    return f"the name {name!r:.80} has {len(name)} characters, not 1 to {LONGEST_NAME}"
 
 
 def _float(value: float) -> float | None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from trilens.serve.runs import RunsApi
     from trilens.serve.runs_intake import RunRecordsApi
     from trilens.serve.self_metrics import SelfMetrics
+    from trilens.serve.serving_programs import HeartbeatApi
     from trilens.serve.status import StatusApi
     from trilens.serve.targets import TargetsApi
     from trilens.serve.trackers_api import TrackersApi
@@ -85,6 +86,7 @@ class Parts:
     targets: TargetsApi
     rules: RulesApi
     programs: ProgramsApi
+    heartbeats: HeartbeatApi
     write: WriteApi
     run_records: RunRecordsApi
     otlp: OtlpApi
@@ -116,6 +118,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/v1/targets/metadata", parts.targets.metadata),
         _route("/api/v1/scrape_pools", parts.targets.pools),
         _route("/api/v1/sd/programs", parts.programs.programs),
+        _route("/api/v1/programs/heartbeat", parts.heartbeats.take, "POST"),
         _route("/api/v1/rules", parts.rules.rules),
         _route("/api/v1/alerts", status.alerts),
         _route("/api/v1/alertmanagers", status.alertmanagers),

@@ -41,6 +41,7 @@ from trilens.serve.runs_intake import RunRecordsApi
 from trilens.serve.scrape_global import scrape_global
 from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
+from trilens.serve.serving_programs import HeartbeatApi, ServingPrograms
 from trilens.serve.state import SystemState
 from trilens.serve.state_metrics import run_metrics
 from trilens.serve.status import StatusApi
@@ -48,6 +49,7 @@ from trilens.serve.storage import open_store
 from trilens.serve.targets import TargetsApi
 from trilens.serve.this_machine import this_machine
 from trilens.serve.tracker_readers import follow_trackers, names_trackers
+from trilens.serve.trackers import stop_all
 from trilens.serve.trackers_api import TrackersApi
 from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from trilens.serve.otlp_export import OtlpExport
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.push import SelfPush
+    from trilens.serve.scraped_elsewhere import ScrapedPrograms
     from trilens.serve.tracker_figures import RunFigures
     from trilens.serve.trackers import Following
     from trilens.serve.upstream import Upstream
@@ -83,15 +86,15 @@ class System:
         self.runner = QueryRunner(settings.query)
         self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
         self.upstream = _upstream(settings)
-        self._storage = open_store(settings.storage) if _keeps_anything(settings) else None
+        # Records in any case: programs tell of their runs whoever has the samples.
+        self._storage = open_store(settings.storage)
         self.store = self._storage if self.upstream is None else None
         try:
             self._make_parts(settings, configs, groups)
             self.reloading = Reloading(settings, load, Followers(self._jobs, self.rules, self._monitors))
             self.app = self._make_app(settings, token)
         except BaseException:
-            if self._storage is not None:
-                self._storage.close()
+            self._storage.close()
             raise
 
     def _make_parts(self, settings: Settings, configs: list[ScrapeConfig], groups: list[RuleGroup]) -> None:
@@ -103,13 +106,14 @@ class System:
         self._monitors = monitors_of(settings, self._jobs) if self._jobs is not None else None
         self.clusters = self._cluster_intake(settings)
         self._presence = self._kube_state_presence()
-        self._machine = this_machine(settings) if self._storage is not None else None
+        self._machine = this_machine(settings)
         self.agents = self._agent_intake(settings)
         self.gpus = self._gpu_bindings()
         self._export = _otlp_export(settings, self.metrics)
         on_kept = self._export.offer if self._export is not None else None
-        self.runs = RunIntake(self._storage.runs, on_kept=on_kept) if self._storage is not None else None
+        self.runs = RunIntake(self._storage.runs, on_kept=on_kept)
         self._programs = self._run_programs(settings)
+        self._serving = ServingPrograms(self._scraped_programs(settings))
         self._figures: RunFigures | None = None
         self.trackers = self._followed_trackers(settings)
         for part in (self.clusters, self.agents, self.gpus, self._programs):
@@ -135,16 +139,11 @@ class System:
         )
         self.metrics.watch(state.metrics)
         self.metrics.watch(lambda: rule_metrics(self._rule_states()))
-        otlp = OtlpIntake(self.store, self.runs, self._storage.runs if self._storage is not None else None)
+        otlp = OtlpIntake(self.store, self.runs, self._storage.runs)
         self.metrics.watch(otlp.own_metrics)
-        if (runs := self.runs) is not None:
-            self.metrics.watch(lambda: run_metrics(runs))
-        records = self._storage.workloads if self._storage is not None else None
+        self.metrics.watch(lambda: run_metrics(self.runs))
+        kept = self._storage
         intakes = Intakes.of(self.clusters, self.agents)
-        gpu_records = self._storage.gpus if self._storage is not None else None
-        events = self._storage.events if self._storage is not None else None
-        run_source = self._storage.runs if self._storage is not None else None
-        tracked = self._storage.tracked_runs if self._storage is not None else None
         return build_app(
             Parts(
                 settings=settings,
@@ -157,19 +156,22 @@ class System:
                 status=StatusApi(lambda: self.reloading.in_force, self.store, self.runner),
                 targets=TargetsApi(self.scrapes),
                 rules=RulesApi(self._rule_states),
-                programs=ProgramsApi([one for one in (self._programs, self.clusters) if one is not None]),
+                programs=ProgramsApi(
+                    [one for one in (self._programs, self.clusters, self._serving) if one is not None]
+                ),
+                heartbeats=HeartbeatApi(self._serving),
                 write=WriteApi(receiver, self._intake, max_body),
                 run_records=RunRecordsApi(self.runs, self._intake, max_body),
                 otlp=OtlpApi(otlp.metrics, otlp.traces, self._intake, max_body),
                 backfill=BackfillApi(backfill, self._intake, max_body),
-                workloads=WorkloadsApi(records, intakes, self.runner, max_body, gpu_records, self.gpus),
-                gpus=GpusApi(gpu_records, records, self.gpus, intakes, self.runner, max_body),
-                events=EventsApi(events, records, self.agents, self.runner, max_body),
-                output=OutputApi(records, self.agents, self.runner, max_body),
-                runs=RunsApi(run_source, records, self.runner, max_body),
-                lineage=LineageApi(run_source, self.runner, max_body),
-                run_traces=RunTracesApi(run_source, self.runner),
-                experiments=ExperimentsApi(run_source, tracked, self.runner, max_body),
+                workloads=WorkloadsApi(kept.workloads, intakes, self.runner, max_body, kept.gpus, self.gpus),
+                gpus=GpusApi(kept.gpus, kept.workloads, self.gpus, intakes, self.runner, max_body),
+                events=EventsApi(kept.events, kept.workloads, self.agents, self.runner, max_body),
+                output=OutputApi(kept.workloads, self.agents, self.runner, max_body),
+                runs=RunsApi(kept.runs, kept.workloads, self.runner, max_body),
+                lineage=LineageApi(kept.runs, self.runner, max_body),
+                run_traces=RunTracesApi(kept.runs, self.runner),
+                experiments=ExperimentsApi(kept.runs, kept.tracked_runs, self.runner, max_body),
                 trackers=TrackersApi(self.trackers),
             )
         )
@@ -207,7 +209,6 @@ class System:
             return None
         from trilens.serve.cluster_intake import ClusterIntake
 
-        assert self._storage is not None
         kept = self._storage
         return ClusterIntake(settings, kept.workloads, self.store, self._monitors, kept.events)
 
@@ -219,7 +220,6 @@ class System:
             return None
         from trilens.serve.agent_intake import AgentIntake
 
-        assert self._storage is not None
         kept = self._storage
         return AgentIntake(settings, agents, kept.workloads, kept.events, kept.gpus, self.store)
 
@@ -228,13 +228,10 @@ class System:
             return []
         from trilens.serve.tracker_figures import RunFigures
 
-        assert self._storage is not None
         self._figures = RunFigures(self._storage.runs, self._own_queries())
         return follow_trackers(settings, self._storage.tracked_runs, self.store, self._figures.of)
 
-    def _gpu_bindings(self) -> GpuBindings | None:
-        if self._storage is None:
-            return None
+    def _gpu_bindings(self) -> GpuBindings:
         reports: ReportSource
         if self.store is not None:
             reports = StoredReports(self.store)
@@ -243,13 +240,14 @@ class System:
         others = (self.agents,) if self.agents is not None else ()
         return GpuBindings(self._storage.gpus, reports, self.clusters, others, self.store)
 
-    def _run_programs(self, settings: Settings) -> RunPrograms | None:
-        if self._storage is None or self.runs is None:
-            return None
-        scraped = None
-        if self.scrapes is not None and self._jobs is not None:
-            scraped = self.scrapes, self._jobs, scrape_global(settings)
+    def _run_programs(self, settings: Settings) -> RunPrograms:
+        scraped = self._scraped_programs(settings)
         return RunPrograms(self.runs, self._storage.runs, self._storage.workloads, self.store, scraped)
+
+    def _scraped_programs(self, settings: Settings) -> ScrapedPrograms | None:
+        if self.scrapes is None or self._jobs is None:
+            return None
+        return self.scrapes, self._jobs, scrape_global(settings)
 
     async def start(self) -> None:
         if self.upstream is not None:
@@ -266,14 +264,12 @@ class System:
                 await asyncio.to_thread(self._jobs.found, "this machine", [self._machine.scrape_config()])
         if self.agents is not None:
             await asyncio.to_thread(self.agents.start)
-        if self.gpus is not None:
-            if self._asked is not None:
-                self._asked.ask_in(asyncio.get_running_loop())
-            await asyncio.to_thread(self.gpus.start)
-        if self.runs is not None:
-            await asyncio.to_thread(self.runs.start)
-        if self._programs is not None:
-            await asyncio.to_thread(self._programs.start)
+        if self._asked is not None:
+            self._asked.ask_in(asyncio.get_running_loop())
+        await asyncio.to_thread(self.gpus.start)
+        await asyncio.to_thread(self.runs.start)
+        await asyncio.to_thread(self._programs.start)
+        self._serving.start()
         if self._figures is not None:
             self._figures.ask_in(asyncio.get_running_loop())
         for tracker in self.trackers:
@@ -294,14 +290,12 @@ class System:
         The stack unwinds from its end, and goes on when a step fails: the store is closed in any case.
         """
         async with AsyncExitStack() as steps:
-            if self._storage is not None:
-                steps.push_async_callback(asyncio.to_thread, self._storage.close)
+            steps.push_async_callback(asyncio.to_thread, self._storage.close)
             steps.push_async_callback(asyncio.to_thread, self.runner.close)
             steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
             if self._export is not None:
                 steps.push_async_callback(self._export.stop)
-            if self.runs is not None:
-                steps.push_async_callback(asyncio.to_thread, self.runs.stop)
+            steps.push_async_callback(asyncio.to_thread, self.runs.stop)
             if self.upstream is not None:
                 steps.push_async_callback(self.upstream.stop)
             if self._push is not None:
@@ -314,23 +308,15 @@ class System:
                 steps.push_async_callback(asyncio.to_thread, self._machine.stop)
             if self.agents is not None:
                 steps.push_async_callback(asyncio.to_thread, self.agents.stop)
-            if self.gpus is not None:
-                steps.push_async_callback(asyncio.to_thread, self.gpus.stop)
-            for tracker in self.trackers:
-                steps.push_async_callback(asyncio.to_thread, tracker.stop)
+            steps.push_async_callback(asyncio.to_thread, self.gpus.stop)
+            if self.trackers:
+                steps.push_async_callback(asyncio.to_thread, stop_all, self.trackers)
             if self._jobs is not None:
                 steps.push_async_callback(asyncio.to_thread, self._jobs.stop)
-            if self._programs is not None:
-                steps.push_async_callback(asyncio.to_thread, self._programs.stop)
+            steps.push_async_callback(asyncio.to_thread, self._programs.stop)
+            steps.push_async_callback(asyncio.to_thread, self._serving.stop)
             if self.rules is not None:
                 steps.push_async_callback(asyncio.to_thread, self.rules.stop)
-
-
-def _keeps_anything(settings: Settings) -> bool:
-    """Samples, unless another server has them; records in any case."""
-    agents = settings.agents.scrape_config or settings.agents.this_machine == "on"
-    followed = settings.kubernetes.clusters or agents or names_trackers(settings)
-    return bool(settings.source.url is None or followed)
 
 
 # Few servers have any of these, and their HTTP client takes a fifth of a second to load.

@@ -82,22 +82,38 @@ class ExperimentsApi:
         guard, gzip = self._runner.guard(), accepts_gzip(request)
 
         def work() -> tuple[bytes, bool]:
-            tracked = self._tracked.runs(limit=limit, guard=guard) if self._tracked is not None else []
-            found = experiments(self._reported(limit, guard), tracked)
+            reported, tracked = self._reported(wanted, limit, guard), self._seen(wanted, limit, guard)
+            found = experiments(reported, tracked)
             told = [
                 ExperimentAnswer(one.name, [_answer(run) for run in one.runs])
                 for one in found
                 if wanted is None or one.name == wanted
             ]
-            return pack(success(msgspec.json.encode(told)), gzip)
+            warnings = []
+            if wanted is None and limit in (len(reported), len(tracked)):
+                warnings.append(f"only the latest {limit:,} runs: name an experiment to see those of it")
+            return pack(success(msgspec.json.encode(told), warnings), gzip)
 
         return packed_response(await self._runner.run(request, guard, work))
 
-    def _reported(self, limit: int, guard: QueryGuard) -> list[ReportedRun]:
+    def _seen(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[TrackedRun]:
+        if self._tracked is None:
+            return []
+        latest = self._tracked.runs(limit=limit, guard=guard)
+        if experiment is None:
+            return latest
+        # Of all others too: a run may be of this experiment only as its program tells.
+        of_it = self._tracked.runs(experiment=experiment, limit=limit, guard=guard)
+        return [*{one.tracker: one for one in (*of_it, *latest)}.values()]
+
+    def _reported(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[ReportedRun]:
         if self._runs is None:
             return []
         now_ms = time.time_ns() // 1_000_000
         facts = self._runs.runs(limit=limit, guard=guard)
+        if experiment is not None:
+            of_it = self._runs.runs(experiment=experiment, limit=limit, guard=guard)
+            facts = [*{one.run: one for one in (*of_it, *facts)}.values()]
         processes = self._runs.processes([one.run for one in facts], guard=guard)
         standing = standings(facts, processes, self._runs, now_ms, guard)
         lives: defaultdict[RunId, list[RankProcess]] = defaultdict(list)

@@ -121,7 +121,9 @@ class LineageApi:
                 facts.run, value, first, last if last is not None else _LAST_STEP, guard=guard
             )
             if not curve:
-                raise NotFound(f"{run} told of no value {value!r} there", hint="a step's values have names")
+                raise NotFound(
+                    f"{run} told of no value {value!r} there", hint="a step's answer has its values"
+                )
             found = spikes(curve)
             strongest = sorted(found, key=lambda one: (one.is_finite, -(one.spreads or 0.0)))[:limit]
             strongest.sort(key=lambda one: (one.peak.t_us, one.step))

@@ -20,8 +20,9 @@ def configure_logs(service: ServiceSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(service.log_level.upper())
-    # uvicorn tells at length of things that are said here already.
-    logging.getLogger("uvicorn").setLevel(max(root.level, logging.WARNING))
+    # They tell at length of things that are said here already, or of every request that is sent.
+    for talkative in ("uvicorn", "httpx"):
+        logging.getLogger(talkative).setLevel(max(root.level, logging.WARNING))
 
 
 class TextLines(logging.Formatter):

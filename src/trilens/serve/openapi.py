@@ -11,6 +11,7 @@ from trilens import __version__
 from trilens.model.life import Phase
 from trilens.serve.envelope import JSON
 from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
+from trilens.serve.experiments_openapi import EXPERIMENT_TYPES, experiment_paths
 from trilens.serve.gpu_answers import GpuAnswer
 from trilens.serve.openapi_pieces import list_of, operation, parameter
 from trilens.serve.run_openapi import RUN_TYPES, run_paths
@@ -33,10 +34,12 @@ async def openapi(_request: Request) -> Response:
 
 
 def document() -> dict[str, Any]:
-    (summary, whole, gpu, event, output, failure, *of_runs), components = msgspec.json.schema_components(
-        [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *RUN_TYPES],
+    told: tuple[type, ...] = (*RUN_TYPES, *EXPERIMENT_TYPES)
+    (summary, whole, gpu, event, output, failure, *others), components = msgspec.json.schema_components(
+        [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *told],
         ref_template="#/components/schemas/{name}",
     )
+    schemas = dict(zip(told, others, strict=True))
     at = parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
     named = [
         parameter("cluster", "path", "As it is called in kubernetes.clusters."),
@@ -64,7 +67,8 @@ def document() -> dict[str, Any]:
             },
             "/api/output": {"get": operation("The end of a pod's output.", _POD, list_of(output), failure)},
             ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
-            **run_paths(dict(zip(RUN_TYPES, of_runs, strict=True)), failure),
+            **run_paths(schemas, failure),
+            **experiment_paths(schemas, failure),
         },
         "components": {"schemas": components},
     }

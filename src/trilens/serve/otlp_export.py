@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1_000  # steps in a request
 _MOST_WAITING: Final = 50_000  # steps and checkpoints; about 50 MB of them
 _LONGEST_WAIT_S: Final = 60.0
+_STOP_S: Final = 10.0  # for what waits when the server stops
 _AGAIN: Final = frozenset({429, 502, 503, 504})  # what OTLP says is worth another try
 
 
@@ -91,9 +92,10 @@ class OtlpExport:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             try:
-                while self._waiting:
-                    await self._send()
-            except _Failed:
+                async with asyncio.timeout(_STOP_S):
+                    while self._waiting:
+                        await self._send()
+            except (_Failed, TimeoutError):
                 self.stats.dropped += len(self._waiting)
         if self._session is not None:
             await self._session.close()
@@ -131,7 +133,13 @@ class OtlpExport:
         """The oldest ones; they leave the queue once it is known what became of them."""
         with self._lock:
             taken = [self._waiting[i] for i in range(min(_AT_ONCE, len(self._waiting)))]
-        refused = await self._post(await asyncio.to_thread(_body, taken), len(taken))
+        try:
+            body = await asyncio.to_thread(_body, taken)
+        except Exception:  # a record that OTLP has no room for must not keep all others from being sent
+            log.exception("steps that cannot be written as OTLP are left out", extra={"records": len(taken)})
+            refused = len(taken)
+        else:
+            refused = await self._post(body, len(taken))
         with self._lock:
             for one in taken:
                 if self._waiting and self._waiting[0] is one:  # else it was dropped meanwhile

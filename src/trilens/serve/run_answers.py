@@ -25,16 +25,17 @@ class TrackerRun(msgspec.Struct, frozen=True):
 
 
 class TimeLeft(msgspec.Struct, frozen=True):
-    """If it goes on as fast as its last steps. `low` and `high` hold 95 in 100; null with too few steps."""
+    """If it goes on as its last steps did: `low` and `high` then hold four of five."""
 
     seconds: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
 
 
 class RunAnswer(msgspec.Struct, frozen=True):
-    """A run as it stands. `since_ms` is when it ended, or when its last step did where it is stalled. Rates
-    are those of its lowest rank, times its ranks."""
+    """A run as it stands. `step` is the number of the one it is at, `steps_done` how many are done, whether
+    the program counts from 0 or from 1; `progress` is their share of all. `since_ms` is when it ended, or
+    when its last step did where it is stalled. Rates are those of its lowest rank, times its ranks."""
 
     run: str
     experiment: str | None
@@ -49,6 +50,7 @@ class RunAnswer(msgspec.Struct, frozen=True):
     ranks: int
     world_size: int | None
     step: int | None
+    steps_done: int | None
     total_steps: int | None
     progress: float | None
     time_left: TimeLeft | None

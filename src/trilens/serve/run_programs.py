@@ -7,12 +7,12 @@ their pods ask for it, and stand in /api/v1/sd/programs for another Prometheus.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import urlsplit
 
 from trilens.collect.config import load_scrape_config
 from trilens.collect.current_series import CurrentSeries
@@ -22,6 +22,7 @@ from trilens.model.program import Program
 from trilens.model.workload import PodKey, WorkloadKey
 from trilens.resolve.phase_metrics import PhaseSample
 from trilens.serve.run_workloads import members_of, process_key
+from trilens.serve.scraped_elsewhere import scraped_elsewhere
 from trilens.serve.still_shown import series_still_shown
 from trilens.serve.workload_metrics import Family, as_series, exposed
 from trilens.settings.yaml_file import Place
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.collect.config import ScrapeConfig
-    from trilens.collect.target import TargetStatus
     from trilens.model.run import RankProcess, RunFacts, RunId
     from trilens.model.workload import Membership
     from trilens.serve.event_view import MembershipsOfPods
     from trilens.serve.run_workloads import ProcessKey
-    from trilens.serve.scrape_jobs import ScrapeJobs
+    from trilens.serve.scraped_elsewhere import ScrapedPrograms
     from trilens.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,8 @@ _LOOK_S: Final = 5.0
 _TELL_S: Final = 15.0
 _SOURCE: Final = "runs"
 _JOB: Final = "trilens-run"  # the label; the pools are one a run, so that one that begins disturbs no other
+_ADDRESS: Final = re.compile(r"[^\s/]{1,255}:[0-9]{1,5}")
+_MOST_RUNS: Final = 10_000
 _NOWHERE: Final = WorkloadKey("", "", "", "", "", "")
 
 RUN_INFO: Final = "trilens_run_info"
@@ -59,7 +61,8 @@ FAMILIES: Final = (
 class KnownRuns(Protocol):
     """Thread-safe."""
 
-    def runs(self, *, run: RunId | None = None) -> Sequence[RunFacts]: ...
+    def runs(self, *, since_ms: int | None = None, limit: int = 100) -> Sequence[RunFacts]:
+        """Those that began or were heard since."""
 
 
 class HeardProcesses(Protocol):
@@ -67,12 +70,6 @@ class HeardProcesses(Protocol):
 
     def processes(self) -> list[RankProcess]:
         """Those that were heard lately, also those that have ended since."""
-
-
-class Scraping(Protocol):
-    """Thread-safe."""
-
-    def targets(self) -> list[TargetStatus]: ...
 
 
 class RunPrograms:
@@ -84,7 +81,7 @@ class RunPrograms:
         runs: KnownRuns,
         memberships: MembershipsOfPods,
         samples: Store | None,
-        scraped: tuple[Scraping, ScrapeJobs, dict[str, Any]] | None,
+        scraped: ScrapedPrograms | None,
     ) -> None:
         """`samples` and `scraped` are None where another server holds the samples."""
         self._heard = heard
@@ -96,6 +93,7 @@ class RunPrograms:
         self._programs: list[Program] = []
         self._measured: list[PhaseSample] = []
         self._jobs: list[ScrapeConfig] = []
+        self._no_addresses: set[str] = set()
         self._told_s = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="trilens-runs", daemon=True)
@@ -126,7 +124,7 @@ class RunPrograms:
     def look(self) -> None:
         processes = _latest(self._heard.processes())
         members = members_of(processes, self._memberships)
-        alive = [process for process in processes if process.ending is None and process.metrics_address]
+        alive = [process for process in processes if process.ending is None and self._has_address(process)]
         self._programs = [_program(process, members.get(process_key(process))) for process in alive]
         self._scrape(alive)
         measured = [*self._run_info(processes, members), *map(_process_up, processes)]
@@ -144,15 +142,23 @@ class RunPrograms:
             except Exception:
                 log.exception("looking at programs failed in a way that was not foreseen")
 
+    def _has_address(self, process: RankProcess) -> bool:
+        """What one program says wrong must not keep others from being scraped."""
+        told = process.metrics_address
+        if not told:
+            return False
+        if _ADDRESS.fullmatch(told):
+            return True
+        if told not in self._no_addresses and len(self._no_addresses) < _MOST_RUNS:
+            self._no_addresses.add(told)
+            log.warning("not host:port, so not scraped", extra={"run": process.run, "address": told[:100]})
+        return False
+
     def _scrape(self, processes: Iterable[RankProcess]) -> None:
         if self._scraped is None:
             return
         scraping, jobs, defaults = self._scraped
-        others = {
-            urlsplit(target.scrape_url).netloc
-            for target in scraping.targets()
-            if not target.job.startswith(_JOB)
-        }
+        others = scraped_elsewhere(scraping, _JOB)
         of_run: defaultdict[RunId, list[RankProcess]] = defaultdict(list)
         for process in processes:
             if process.metrics_address not in others:
@@ -163,15 +169,19 @@ class RunPrograms:
             self._jobs = wanted
 
     def _run_info(
-        self, processes: Iterable[RankProcess], members: Mapping[ProcessKey, Membership]
+        self, processes: Sequence[RankProcess], members: Mapping[ProcessKey, Membership]
     ) -> Iterator[PhaseSample]:
+        if not processes:
+            return
         workloads: dict[RunId, WorkloadKey] = {}
         for process in processes:
             member = members.get(process_key(process))
             if member is not None or process.run not in workloads:
                 workloads[process.run] = member.workload if member is not None else _NOWHERE
+        since_ms = min(process.heard_ms for process in processes)
+        known = {one.run: one for one in self._runs.runs(since_ms=since_ms, limit=_MOST_RUNS)}
         for run, workload in workloads.items():
-            facts = next(iter(self._runs.runs(run=run)), None)
+            facts = known.get(run)
             labels = {
                 "run": run,
                 "name": (facts.name if facts is not None else None) or "",

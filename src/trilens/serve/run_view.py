@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from trilens.lineage.contents import Checkpoint
     from trilens.lineage.history import History, Part
-    from trilens.lineage.pace import Pace
     from trilens.lineage.standing import Standing
     from trilens.lineage.stretches import Stretch
     from trilens.model.run import NoteRecord, RankProcess, RunFacts, ValidationRecord
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 def run_answer(facts: RunFacts, standing: Standing, workloads: Sequence[WorkloadKey]) -> RunAnswer:
     pace = standing.pace
-    step, total = standing.step, facts.total_steps
+    left = standing.time_left
     return RunAnswer(
         facts.run,
         facts.experiment,
@@ -56,10 +55,11 @@ def run_answer(facts: RunFacts, standing: Standing, workloads: Sequence[Workload
         standing.attempts,
         standing.ranks,
         facts.world_size,
-        step,
-        total,
-        min(1.0, step / total) if step is not None and total else None,
-        _time_left(standing, total),
+        standing.step,
+        standing.steps_done,
+        facts.total_steps,
+        standing.progress,
+        TimeLeft(*left) if left is not None else None,
         pace.step_s if pace is not None else None,
         _times(pace.samples_per_second if pace is not None else None, standing.ranks),
         _times(pace.tokens_per_second if pace is not None else None, standing.ranks),
@@ -70,20 +70,6 @@ def run_answer(facts: RunFacts, standing: Standing, workloads: Sequence[Workload
         standing.heard_ms,
         [WorkloadName(*key) for key in workloads],
         [TrackerRun(*tracker) for tracker in facts.trackers],
-    )
-
-
-def _time_left(standing: Standing, total: int | None) -> TimeLeft | None:
-    """Only of what goes on."""
-    pace: Pace | None = standing.pace
-    if pace is None or total is None or standing.step is None or standing.state not in ("running", "stalled"):
-        return None
-    steps = max(0, total - standing.step)
-    low, high = pace.low_s, pace.high_s
-    return TimeLeft(
-        steps * pace.step_s,
-        steps * low if low is not None else None,
-        steps * high if high is not None else None,
     )
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import re
+import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -15,6 +18,7 @@ from trilens.lineage.gpu_time import gpu_time
 from trilens.model.errors import TrilensError
 from trilens.model.run import RunId
 from trilens.model.tracked_run import RUN_TAG
+from trilens.promql.annotations import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -35,8 +39,12 @@ log = logging.getLogger(__name__)
 GPU_HOURS: Final = "trilens.gpu_hours"
 GPU_UTILIZATION: Final = "trilens.gpu_utilization"
 _EVERY_S: Final = 300.0
+_TRIED_MS: Final = 86_400_000  # after a run's end: its program's records may come late, from a spool
 _QUERY_S: Final = 30.0
+_LOOKED_AT: Final = 500  # moments of a run at which the GPUs are looked at, however long it took
+_SHORTEST_STEP_S: Final = 15
 _RUNS: Final = 10_000
+_RUNS_KNOWN_S: Final = 10.0  # how long what programs said of their trackers is not read again
 
 
 class Runs(Protocol):
@@ -47,6 +55,7 @@ class Runs(Protocol):
 class Known(NamedTuple):
     gpu_hours: float
     utilization: float | None
+    is_over: bool
 
 
 class RunFigures:
@@ -56,6 +65,9 @@ class RunFigures:
         self._runs = runs
         self._queries = queries
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()  # each tracker has a thread of its own
+        self._told: dict[tuple[str, str], RunId] = {}  # what programs said of their trackers
+        self._told_s = -math.inf
 
     def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
@@ -68,25 +80,27 @@ class RunFigures:
         held = gpu_time(self._runs.processes([ours]), time.time_ns() // 1_000_000)
         if held is None or held.silent:
             return None  # a part of the truth would be taken for all of it
-        return Known(round(held.seconds / 3600, 4), self._utilization(held))
+        return Known(round(held.seconds / 3600, 4), self._utilization(held), held.is_over)
 
     def _ours(self, run: TrackedRun) -> RunId | None:
         if tagged := run.tags.get(RUN_TAG):
             return RunId(tagged)
-        wanted = (run.tracker.system, run.tracker.run)
-        for facts in self._runs.runs(limit=_RUNS):
-            if any((tracker.system, tracker.run) == wanted for tracker in facts.trackers):
-                return facts.run
-        return None
+        with self._lock:
+            if time.monotonic() - self._told_s > _RUNS_KNOWN_S:
+                known = self._runs.runs(limit=_RUNS)
+                self._told = {(one.system, one.run): facts.run for facts in known for one in facts.trackers}
+                self._told_s = time.monotonic()
+            return self._told.get((run.tracker.system, run.tracker.run))
 
     def _utilization(self, held: GpuTime) -> float | None:
         loop = self._loop
         seconds = (held.to_ms - held.from_ms) // 1000
         if loop is None or seconds < 1:
             return None
-        names = "|".join(sorted(held.gpus))
+        names = quote("|".join(map(re.escape, sorted(held.gpus))))
+        step = max(_SHORTEST_STEP_S, seconds // _LOOKED_AT)
         query = (
-            f'avg(avg_over_time(trilens:gpu_utilization:ratio{{UUID=~"{names}"}}[{seconds}s] '
+            f"avg(avg_over_time(trilens:gpu_utilization:ratio{{UUID=~{names}}}[{seconds}s:{step}s] "
             f"@ {held.to_ms / 1000:.3f}))"
         )
         try:
@@ -94,7 +108,7 @@ class RunFigures:
         except (TrilensError, TimeoutError) as e:
             log.info("GPU utilisation of a run is not known", extra={"error": str(e)})
             return None
-        return round(found[0].value, 4) if found else None
+        return round(found[0].value, 4) if found and math.isfinite(found[0].value) else None
 
     def _ask(self, query: str) -> Coroutine[Any, Any, Sequence[Shown]]:
         async def asked() -> Sequence[Shown]:
@@ -118,24 +132,40 @@ class WriteBack:
         self._send = send
         self._written: dict[str, _Written] = {}
 
-    def write(self, run: TrackedRun) -> None:
-        before = self._written.get(run.tracker.run, _Written())
-        is_over = run.state not in ("running", "scheduled")
-        if before.is_last or (not is_over and time.monotonic() - before.at_s < _EVERY_S):
-            return
+    def write(self, run: TrackedRun) -> bool:
+        """Whether that was the last: the run is over, for the tracker and for its program."""
+        name = run.tracker.run
+        before = self._written.get(name, _Written())
+        state = "over" if run.state not in ("running", "scheduled") else "running"
+        if state == before.state and time.monotonic() - before.at_s < _EVERY_S:
+            return False
         known = self._known(run)
-        if known is not None and known != before.known:
-            figures = {GPU_HOURS: known.gpu_hours}
-            if known.utilization is not None:
-                figures[GPU_UTILIZATION] = known.utilization
+        figures = _figures(known)
+        if figures and (state, figures) != (before.state, before.figures):
             self._send(run, figures)
-        self._written[run.tracker.run] = _Written(time.monotonic(), known, is_over)
+        if state == "over" and (_is_long_ago(run) if known is None else known.is_over):
+            self._written.pop(name, None)
+            return True
+        self._written[name] = _Written(time.monotonic(), figures, state)
+        return False
 
 
 class _Written(NamedTuple):
-    at_s: float = -_EVERY_S
-    known: Known | None = None
-    is_last: bool = False
+    at_s: float = -math.inf
+    figures: Mapping[str, float] = {}
+    state: str | None = None
+
+
+def _figures(known: Known | None) -> dict[str, float]:
+    """Nothing of what is not known."""
+    if known is None:
+        return {}
+    told = {GPU_HOURS: known.gpu_hours, GPU_UTILIZATION: known.utilization}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _is_long_ago(run: TrackedRun) -> bool:
+    return run.ended_ms is not None and run.ended_ms < time.time_ns() // 1_000_000 - _TRIED_MS
 
 
 def to_mlflow(server: MlflowServer) -> Send:

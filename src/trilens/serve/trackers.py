@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from trilens.model.errors import StoreError, TrackerError
+from trilens.model.errors import TrackerError, TrilensError
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.series import MAX_AHEAD_MS
 
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 METRIC: Final = "trilens_tracked_metric"
 _HELP: Final = "What a program logged to an experiment tracker, at the time of logging."
+_REMEMBERED: Final = 10_000  # runs of before a restart
+_STOP_S: Final = 10.0  # a tracker that answers byte by byte does not keep the server from stopping
 
 
 class TrackerReader(Protocol):
@@ -34,6 +36,7 @@ class TrackerReader(Protocol):
 
     system: str
     where: str
+    in_pieces: bool  # a change tells only what is new of the run's metrics
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]: ...
 
@@ -41,8 +44,9 @@ class TrackerReader(Protocol):
 class Figures(Protocol):
     """Who writes back what Trilens knows of a run."""
 
-    def write(self, run: TrackedRun) -> None:
-        """Raises TrackerError when the tracker does not take it."""
+    def write(self, run: TrackedRun) -> bool:
+        """Whether nothing more will have to be written. Raises TrackerError when the tracker does not take
+        it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,8 @@ class Following:
         self._keep_ms = int(keep.total_seconds() * 1000)
         self._figures = figures
         self._cursors: dict[str, str] = {}
-        self._latest: dict[str, TrackedRun] = {}
+        self._latest: dict[str, TrackedRun] = {}  # of runs of which more has to be done
+        self._changed: set[str] = set()  # since the start
         self._stopping = threading.Event()
         self.status = Status(reader.system, reader.where)
         self._thread = threading.Thread(
@@ -85,12 +90,20 @@ class Following:
         )
 
     def start(self) -> None:
-        self._cursors = self._records.cursors(self._reader.system, self._reader.where)
+        system, where = self._reader.system, self._reader.where
+        self._cursors = self._records.cursors(system, where)
+        if self._remembers:
+            known = self._records.runs(system=system, where=where, limit=_REMEMBERED)
+            self._latest = {run.tracker.run: run for run in known}
         self._thread.start()
 
-    def stop(self) -> None:
+    def ask_to_stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+
+    def stop(self, timeout_s: float = _STOP_S) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
 
     def read_once(self) -> None:
         """One pass over all that is new."""
@@ -101,11 +114,15 @@ class Following:
         self.status = replace(self.status, passed_ms=_now_ms(), trouble=None)
         self._write_back()
 
+    @property
+    def _remembers(self) -> bool:
+        return self._figures is not None or self._reader.in_pieces
+
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.read_once()
-            except (TrackerError, StoreError) as e:
+            except TrilensError as e:  # of the tracker, of the store, or a secret's file that is gone
                 if self.status.trouble is None:
                     log.warning(
                         "an experiment tracker is not read",
@@ -121,9 +138,12 @@ class Following:
         """A run that does not take its figures, because it was deleted, must not keep others from theirs."""
         if self._figures is None:
             return
-        for run in self._latest.values():
+        for name, run in [*self._latest.items()]:
+            if self._stopping.is_set():
+                return
             try:
-                self._figures.write(run)
+                if self._figures.write(run):
+                    del self._latest[name]
             except TrackerError as e:
                 if self.status.refused is None:
                     log.warning(
@@ -139,11 +159,13 @@ class Following:
         self._cursors[change.run.tracker.run] = change.cursor
         self.status = replace(
             self.status,
-            runs=self.status.runs + (run.tracker.run not in self._latest),
+            runs=self.status.runs + (run.tracker.run not in self._changed),
             points=self.status.points + written,
             expired=self.status.expired + expired,
         )
-        self._latest[run.tracker.run] = run
+        self._changed.add(run.tracker.run)
+        if self._remembers:
+            self._latest[run.tracker.run] = run
 
     def _joined(self, run: TrackedRun) -> TrackedRun:
         """Readers of files tell what is new in a piece: what was told before still holds."""
@@ -179,6 +201,15 @@ class Following:
         )
         self._samples.describe(METRIC, "gauge", _HELP, "")
         return written, len(points) - len(kept)
+
+
+def stop_all(followed: Sequence[Following]) -> None:
+    """Together: each may be in the middle of a request."""
+    deadline_s = time.monotonic() + _STOP_S
+    for one in followed:
+        one.ask_to_stop()
+    for one in followed:
+        one.stop(max(0.0, deadline_s - time.monotonic()))
 
 
 def _labels(run: TrackedRun, metric: str) -> Labels:

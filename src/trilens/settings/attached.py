@@ -20,7 +20,9 @@ def attached_environment(
     The program takes the place of this process and so has its process id.
     """
     environ = os.environ if environ is None else environ
-    paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(entry)]
+    before = environ.get("PYTHONPATH")
+    # An empty entry is the folder that the program is started in; an empty variable is none at all.
+    paths = [path for path in before.split(os.pathsep) if path != str(entry)] if before else []
     return {
         **environ,
         "PYTHONPATH": os.pathsep.join([str(entry), *paths]),

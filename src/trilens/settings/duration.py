@@ -6,7 +6,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 _UNIT_MS = {
     "y": 365 * 86_400_000,
@@ -53,4 +53,11 @@ def _read(value: Any) -> Any:
     raise ValueError(f"a duration needs a unit: write {value}s if {value!r} means seconds")
 
 
+def _is_positive(value: timedelta) -> timedelta:
+    if value <= timedelta(0):
+        raise ValueError("must be above 0")
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_read), PlainSerializer(format_duration, return_type=str)]
+Interval = Annotated[Duration, AfterValidator(_is_positive)]  # how often something is done

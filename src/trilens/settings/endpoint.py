@@ -12,7 +12,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from trilens.model.errors import ConfigError
 from trilens.model.masking import without_passwords
-from trilens.settings.duration import Duration
+from trilens.settings.duration import Duration, Interval
 from trilens.settings.group import Group, HeaderSecret, read_header_secret, read_secret
 
 
@@ -91,7 +91,8 @@ class EndpointSettings(Group):
 
 
 class SourceSettings(EndpointSettings):
-    """With `url` set, queries are answered by that Prometheus, Thanos, Mimir or VictoriaMetrics."""
+    """With `url` set, queries are answered by that Prometheus, Thanos, Mimir or VictoriaMetrics. What is
+    known of runs, workloads, GPUs and events is kept here all the same."""
 
     url: str | None = Field(
         default=None, description="What stands before /api/v1, such as http://mimir:8080/prometheus."
@@ -105,7 +106,7 @@ class RemoteWriteSettings(EndpointSettings):
         default=None, description="Where to post, such as http://prometheus:9090/api/v1/write."
     )
 
-    interval: Duration = Field(default=timedelta(seconds=15), description="How often the series are sent.")
+    interval: Interval = Field(default=timedelta(seconds=15), description="How often the series are sent.")
     labels: dict[str, str] = Field(
         default_factory=lambda: {"job": "trilens"}, description="Labels added to every series."
     )
@@ -118,4 +119,4 @@ class OtlpSettings(EndpointSettings):
         default=None, description="A collector, without /v1/traces, such as http://collector:4318."
     )
 
-    interval: Duration = Field(default=timedelta(seconds=5), description="How often they are sent.")
+    interval: Interval = Field(default=timedelta(seconds=5), description="How often they are sent.")

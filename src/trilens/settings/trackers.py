@@ -8,22 +8,15 @@ from pathlib import Path
 
 from pydantic import Field, field_validator, model_validator
 
-from trilens.settings.duration import Duration
+from trilens.settings.duration import Interval
 from trilens.settings.endpoint import EndpointSettings
 from trilens.settings.group import Group, HeaderSecret, Texts, read_header_secret
 
 
 class Followed(Group):
-    interval: Duration = Field(
+    interval: Interval = Field(
         default=timedelta(seconds=30), description="How often it is asked for what is new."
     )
-
-    @field_validator("interval")
-    @classmethod
-    def _is_positive(cls, value: timedelta) -> timedelta:
-        if value <= timedelta(0):
-            raise ValueError("must be above 0")
-        return value
 
 
 class MlflowSettings(EndpointSettings, Followed):

@@ -30,8 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    if asked.with_stdin:
-        threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
     try:
         _serve(asked, ended)
     except ConfigError as e:
@@ -62,13 +60,18 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
                     nodes=sum(pool.nodes for pool in scenario.pools),
                 )
                 print(described.as_json() if asked.json else described.as_text(), flush=True)  # noqa: T201
+                if asked.records_to is not None:
+                    cluster.send_records_to(asked.records_to)
+                if asked.with_stdin:
+                    threading.Thread(target=_follow_stdin, args=(cluster, ended), daemon=True).start()
                 ended.wait()
         except OSError as e:  # the port, or the kubeconfig's folder
             raise ConfigError(str(e)) from e
 
 
-def _wait_for_stdin(ended: threading.Event) -> None:
-    sys.stdin.read()
+def _follow_stdin(cluster: SimulatedCluster, ended: threading.Event) -> None:
+    for line in sys.stdin:
+        cluster.send_records_to(line.strip())
     ended.set()
 
 
@@ -98,9 +101,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kubeconfig", type=Path, metavar="FILE", help="where to write one; else it is gone at the end"
     )
+    parser.add_argument(
+        "--records-to",
+        type=_server,
+        metavar="URL",
+        help="a Trilens server that training ranks tell of their steps",
+    )
     parser.add_argument("--json", action="store_true", help="say where it answers as one line of JSON")
     parser.add_argument(
-        "--with-stdin", action="store_true", help="end when standard input does, for who starts it"
+        "--with-stdin",
+        action="store_true",
+        help="end when standard input does, for who starts it; a line there is as --records-to",
     )
     return parser
 
@@ -109,6 +120,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_GPUS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs from 1 to {_MOST_GPUS}")
     return int(text)
+
+
+def _server(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is no URL: write http://HOST:PORT")
+    return text
 
 
 def _speed(text: str) -> float:

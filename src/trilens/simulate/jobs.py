@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trilens.simulate.objects import KubeDict, ObjectTable
     from trilens.simulate.operators.base import Operator, PodPlan
     from trilens.simulate.scenario import JobTemplate
-    from trilens.simulate.training import TrainingRun
+    from trilens.simulate.training import BadBatch, TrainingRun
     from trilens.simulate.truth import AttemptTruth, JobTruth, RankOnGpu, Seat
 
 _FIRST_PID: Final = 2000
@@ -97,6 +97,8 @@ class SimJob:
     begun: int = 0  # how many attempts came before this one
     failures: int = 0
     saved_step: int = 0
+    tells: bool | None = None  # of its steps, to a server; None before its first attempt
+    bad_batches: dict[int, BadBatch] = field(default_factory=dict)  # by step
     run: TrainingRun | None = None
     attempt_truth: AttemptTruth | None = None
     says_why_from_ms: int = 0  # it is not admitted or placed: not before, so as not to repeat itself

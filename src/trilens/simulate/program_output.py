@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.simulate.jobs import PodState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trilens.simulate.jobs import SimPod
     from trilens.simulate.serving import InferenceServers
     from trilens.simulate.training import TrainingRun
@@ -103,6 +105,14 @@ def peer_is_gone(rank: int | None) -> tuple[str, ...]:
         "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
         "prematurely.",
     )
+
+
+def raised(words: Sequence[str], rank: int) -> str | None:
+    """The exception that ended this rank, where one did: a process that is aborted or killed raises none."""
+    own = [line.removeprefix(f"[rank{rank}]: ") for line in words if line.startswith(f"[rank{rank}]: ")]
+    if not own or not own[0].startswith("Traceback"):
+        return None
+    return next((line for line in own[1:] if not line.startswith(" ")), None)
 
 
 def _prefixed(rank: int | None, *lines: str) -> tuple[str, ...]:

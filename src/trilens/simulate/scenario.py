@@ -85,6 +85,7 @@ class FaultKind(StrEnum):
     NODE_NOT_READY = "node-not-ready"
     EXPORTER_SILENT = "exporter-silent"
     SPOT_RECLAIM = "spot-reclaim"
+    BAD_BATCH = "bad-batch"
 
 
 class Pool(_Part):
@@ -150,6 +151,8 @@ class Training(_Part):
     checkpoint: Seconds = 25.0
     checkpoint_bytes: float = Field(default=2.8e10, gt=0)
     validate_every: int = Field(default=1000, ge=1)
+    dataset_samples: int = Field(default=50_000_000, ge=1)
+    shuffled: bool = False  # samples come in another order in each epoch
 
 
 class Serving(_Part):

@@ -16,13 +16,15 @@ from trilens.simulate.bank import Load
 from trilens.simulate.truth import StepRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trilens.model.series import Floats
     from trilens.simulate.scenario import Training
 
 PHASES: Final = ("data", "forward", "backward", "grad_sync", "optimizer")
 _NEVER: Final = math.inf
+_RECOVERS_STEPS: Final = 6.0  # after a bad batch, the loss comes down again by a factor of e in so many
+_FORGOTTEN_STEPS: Final = 60  # and nothing is left of it
 
 
 class Phases(NamedTuple):
@@ -47,6 +49,39 @@ class Stretch(NamedTuple):
     phases: Phases
     step_s: float  # infinite while it hangs
     checkpoints_fail: bool
+    hung_by: int | None  # the rank for which all others wait
+
+
+class Step(NamedTuple):
+    """`end_s` less `start_s` is more than its phases where it hung meanwhile."""
+
+    number: int
+    start_s: float
+    end_s: float
+    phases: Phases
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    from_s: float
+    to_s: float
+    ok: bool
+
+
+class Stall(NamedTuple):
+    """Steps stopped: since the end of `step`, until the end of the next one, if there was one."""
+
+    step: int
+    since_s: float
+    hung_by: int
+    until_s: float | None
+
+
+class BadBatch(NamedTuple):
+    """What one rank is given in one step, whenever that step is done, and that spoils the weights."""
+
+    rank: int
+    factor: float  # the loss jumps by
 
 
 @dataclass(slots=True)
@@ -65,9 +100,18 @@ class TrainingRun:
     """One attempt of one job."""
 
     def __init__(
-        self, spec: Training, ranks: int, first_step: int, at_s: float, *, world_start_ms: int, seed: int
+        self,
+        spec: Training,
+        ranks: int,
+        first_step: int,
+        at_s: float,
+        *,
+        world_start_ms: int,
+        seed: int,
+        bad_batches: Mapping[int, BadBatch] | None = None,
     ) -> None:
-        """`at_s`, like all seconds here, counts from the beginning of the world."""
+        """`at_s`, like all seconds here, counts from the beginning of the world. `bad_batches`, by step, are
+        the job's: more may come, and the next attempt meets them again."""
         self._world_start_ms = world_start_ms
         self.spec = spec
         self.ranks = ranks
@@ -75,6 +119,7 @@ class TrainingRun:
         self.first_step = first_step
         self.started_s = at_s
         self.trouble = Trouble()
+        self._bad_batches = {} if bad_batches is None else bad_batches
         self._pace = np.random.default_rng([seed, 7]).normal(1, 0.006, ranks).clip(0.97, 1.03)
         self.stretches: list[Stretch] = [self._stretch(at_s, float(first_step))]
         self.ended_s: float | None = None
@@ -158,21 +203,38 @@ class TrainingRun:
         return {name: self._phase_s[name] + steps * getattr(last.phases, name) for name in PHASES}
 
     def loss(self, step: int) -> float:
-        if self.trouble.nan_from_step is not None and step >= self.trouble.nan_from_step:
+        if self._is_nan(step):
             return math.nan
         spec = self.spec
         floor = spec.last_loss * 0.92
         base: float = floor + (spec.first_loss - floor) * (1 + step / 30) ** -0.42
-        return base * (1 + 0.012 * _shake(self.seed, step))
+        return base * self._spoilt(step) * (1 + 0.012 * _shake(self.seed, step))
 
     def loss_on(self, rank: int, step: int) -> float:
         """Each rank sees its own part of the batch, so its own loss."""
-        return self.loss(step) * (1 + 0.004 * math.sin(rank * 2.4 + step))
+        bad = self._bad_batches.get(step)
+        jump = bad.factor if bad is not None and bad.rank == rank else 1.0
+        return self.loss(step) * jump * (1 + 0.004 * math.sin(rank * 2.4 + step))
+
+    def _is_nan(self, step: int) -> bool:
+        return self.trouble.nan_from_step is not None and step >= self.trouble.nan_from_step
+
+    def _spoilt(self, step: int) -> float:
+        """What bad batches before this step make of the loss of all ranks."""
+        if not self._bad_batches:
+            return 1.0
+        return 1 + sum(
+            (bad.factor - 1) * math.exp((at - step) / _RECOVERS_STEPS)
+            for at, bad in self._bad_batches.items()
+            if at < step < at + _FORGOTTEN_STEPS
+        )
 
     def gradient_norm(self, step: int) -> float:
-        if math.isnan(self.loss(step)):
+        if self._is_nan(step):
             return math.nan
-        return (0.35 + 6 / (1 + step / 60)) * (1 + 0.15 * _shake(self.seed + 1, step))
+        bad = self._bad_batches.get(step)
+        jump = bad.factor**2 if bad is not None else 1.0
+        return jump * (0.35 + 6 / (1 + step / 60)) * (1 + 0.15 * _shake(self.seed + 1, step))
 
     def validation_loss(self, step: int) -> float | None:
         """None before the first."""
@@ -181,12 +243,88 @@ class TrainingRun:
 
     def records(self, from_step: int, to_step: int) -> Iterator[StepRecord]:
         """Steps of this attempt after `from_step`, up to `to_step`, of all ranks."""
-        for step, stretch, at_s in self.step_ends(from_step, to_step):
-            end_ms = self._world_start_ms + round(at_s * 1000)
-            loss = self.loss(step)
+        for step in self.steps(from_step, to_step):
+            end_ms = self._world_start_ms + round(step.end_s * 1000)
+            loss = self.loss(step.number)
             for rank in range(self.ranks):
-                data, forward, backward, sync, optimizer = (float(part[rank]) for part in stretch.phases)
-                yield StepRecord(step, rank, end_ms, data, forward, backward, sync, optimizer, loss)
+                data, forward, backward, sync, optimizer = (float(part[rank]) for part in step.phases)
+                yield StepRecord(step.number, rank, end_ms, data, forward, backward, sync, optimizer, loss)
+
+    def steps(self, from_step: int, to_step: int) -> Iterator[Step]:
+        """Each after `from_step`, up to `to_step`, which must be over."""
+        for number, stretch, end_s in self.step_ends(from_step, to_step):
+            if stretch.first_step <= number - 1:
+                yield Step(number, end_s - stretch.step_s, end_s, stretch.phases)
+            else:
+                yield self._step_across(number, end_s)
+
+    def _step_across(self, number: int, end_s: float) -> Step:
+        """One that began in another stretch than it ended in: of each it has its share."""
+        start_s: float | None = None
+        phases = [np.zeros(self.ranks) for _ in PHASES]
+        ends = [*(following.first_step for following in self.stretches[1:]), _NEVER]
+        for stretch, end in zip(self.stretches, ends, strict=True):
+            share = min(float(number), end) - max(number - 1.0, stretch.first_step)
+            if share <= 0 or stretch.step_s == _NEVER:
+                continue
+            if start_s is None:
+                every = self.spec.checkpoint_every
+                saves = max(0, (number - 1) // every - math.floor(stretch.first_step) // every)
+                done_s = (number - 1 - stretch.first_step) * stretch.step_s
+                start_s = stretch.from_s + done_s + saves * self.spec.checkpoint
+            phases = [whole + share * part for whole, part in zip(phases, stretch.phases, strict=True)]
+        assert start_s is not None
+        return Step(number, start_s, end_s, Phases(*phases))
+
+    def checkpoints(self, t_s: float) -> Iterator[Checkpoint]:
+        """Those of this attempt that were written until then, or failed."""
+        every, takes_s = self.spec.checkpoint_every, self.spec.checkpoint
+        ends = [*(following.from_s for following in self.stretches[1:]), t_s]
+        for stretch, end_s in zip(self.stretches, ends, strict=True):
+            if stretch.from_s == self.ended_s:
+                return
+            base = int(stretch.first_step // every)
+            for turn in range(self._checkpoints(stretch, min(end_s, t_s))[0]):
+                step = (base + turn + 1) * every
+                done_s = (step - stretch.first_step) * stretch.step_s
+                from_s = stretch.from_s + done_s + turn * takes_s
+                yield Checkpoint(step, from_s, from_s + takes_s, not stretch.checkpoints_fail)
+
+    def stalls(self) -> Iterator[Stall]:
+        """Each time that it hung."""
+        before: Stretch | None = None
+        for at, stretch in enumerate(self.stretches):
+            if stretch.hung_by is not None and (before is None or before.hung_by is None):
+                step = math.floor(stretch.first_step)
+                # The last one to be over before it hung, and the first after.
+                ended = [end_s for _, _, end_s in self.step_ends(step - 1, step)]
+                goes_on = any(later.hung_by is None for later in self.stretches[at + 1 :])
+                after = [end_s for _, _, end_s in self.step_ends(step, step + 1)] if goes_on else []
+                alive = self.ended_s is None or self.step_at(self.ended_s) >= step + 1
+                yield Stall(
+                    step,
+                    ended[0] if ended and step > self.first_step else self.started_s,
+                    stretch.hung_by,
+                    after[0] if after and alive else None,
+                )
+            before = stretch
+
+    def phase_at(self, rank: int, t_s: float) -> str | None:
+        """What this rank is in the middle of."""
+        if self.ended_s is not None:
+            return None
+        stretch = self.stretches[-1]
+        if stretch.hung_by is not None:
+            return "backward" if rank == stretch.hung_by else "grad_sync"
+        step = self.step_at(t_s)
+        if step > stretch.first_step and step % self.spec.checkpoint_every == 0:
+            return "checkpoint"
+        into_s = step % 1 * stretch.step_s
+        for name, part in zip(PHASES, stretch.phases, strict=True):
+            into_s -= float(part[rank])
+            if into_s < 0:
+                return name
+        return PHASES[-1]
 
     def step_ends(self, from_step: int, to_step: int) -> Iterator[tuple[int, Stretch, float]]:
         """Each step after `from_step`, up to `to_step`, with the seconds at which it ended, or will."""
@@ -257,7 +395,7 @@ class TrainingRun:
         sync = spec.grad_sync_s + (last - arrives) if self.ranks > 1 else 0 * everywhere
         phases = Phases(data, forward, backward, sync, spec.optimizer_s * everywhere)
         step_s = _NEVER if trouble.hung_by is not None else phases.step_s
-        return Stretch(at_s, step, phases, step_s, trouble.checkpoints_fail)
+        return Stretch(at_s, step, phases, step_s, trouble.checkpoints_fail, trouble.hung_by)
 
     def _step(self, stretch: Stretch, t_s: float) -> float:
         if stretch.step_s == _NEVER:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from trilens.simulate.training_data import samples_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.simulate.training import TrainingRun
+    from trilens.simulate.training_data import SeenSamples
 
 
 @dataclass(slots=True)
@@ -78,6 +81,34 @@ class AttemptTruth:
         if self.run is not None:
             yield from self.run.records(after, upto if self.last_step is None else min(upto, self.last_step))
 
+    def samples(self, rank: int, step: int) -> SeenSamples:
+        assert self.run is not None
+        return samples_of(self.run.spec, self.run.ranks, rank, step)
+
+
+@dataclass(slots=True)
+class RunTruth:
+    """A training whose ranks tell of it (docs/sdk-protocol.md), over all attempts of its job."""
+
+    run: str  # its id
+    job_uid: str
+    attempts: list[AttemptTruth] = field(default_factory=list)  # counted as a server counts them
+    told: dict[tuple[int, int], range] = field(default_factory=dict)  # by attempt and rank: which steps
+
+    def inside(self, attempt: int, step: int) -> list[tuple[int, int, int]]:
+        """What a checkpoint contains that this attempt wrote at that step: attempt, first and last step."""
+        began_at = self.attempts[attempt].first_step
+        own = [(attempt, began_at + 1, step)] if step > began_at else []
+        writer = next(
+            (
+                before
+                for before in range(attempt - 1, -1, -1)
+                if self.attempts[before].first_step < began_at <= (self.attempts[before].last_step or 0)
+            ),
+            None,
+        )
+        return own if writer is None else [*self.inside(writer, began_at), *own]
+
 
 @dataclass(slots=True)
 class FaultTruth:
@@ -112,6 +143,7 @@ class StepRecord(NamedTuple):
 class Truth:
     jobs: dict[str, JobTruth] = field(default_factory=dict)  # by uid
     attempts: list[AttemptTruth] = field(default_factory=list)
+    runs: dict[str, RunTruth] = field(default_factory=dict)  # by id: those whose ranks tell of them
     seats: dict[str, Seat] = field(default_factory=dict)  # by pod uid
     gpus: list[RankOnGpu] = field(default_factory=list)
     faults: list[FaultTruth] = field(default_factory=list)

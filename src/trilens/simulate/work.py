@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _ABORTED: Final = 134  # SIGABRT: how PyTorch's watchdog ends a rank whose peers are gone
 _PULL_AGAIN_S: Final = 30.0
 _ANSWERS_AGAIN_S: Final = 30.0  # a machine or a GPU that does not may come back
+_ROUNDING_S: Final = 0.001  # of the timeline: the last step is over when a job ends
 _GRACE_S: Final = 3.0  # that a container takes to stop
 
 
@@ -68,6 +69,7 @@ class Work:
         self.jobs: dict[str, SimJob] = {}  # by uid, until they are removed
         self.pods: dict[str, SimPod] = {}  # by uid, while they exist
         self.unpullable: set[str] = set()  # templates whose image cannot be had
+        self.when_attempt_begins: Callable[[SimJob], None] = lambda job: None
         self.when_attempt_ends: Callable[[SimJob], None] = lambda job: None
 
     @property
@@ -261,6 +263,7 @@ class Work:
             self.t_s,
             world_start_ms=self._start_ms,
             seed=job.seed,
+            bad_batches=job.bad_batches,
         )
         working = job.working
         for pod in working:
@@ -273,6 +276,7 @@ class Work:
             run=job.run,
         )
         self._truth.attempts.append(job.attempt_truth)
+        self.when_attempt_begins(job)
         self.refresh(job)
 
     def refresh(self, job: SimJob) -> None:
@@ -282,7 +286,8 @@ class Work:
         ends_s = job.run.time_of(job.total_steps)
         job.plan_number += 1
         if ends_s < math.inf:
-            self._timeline.after(ends_s - self.t_s, self._finish_as_planned, job, job.plan_number)
+            in_s = ends_s - self.t_s + _ROUNDING_S
+            self._timeline.after(in_s, self._finish_as_planned, job, job.plan_number)
 
     # It ends
 

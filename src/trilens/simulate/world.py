@@ -4,7 +4,8 @@
     world.advance(world.now_ms + 3_600_000)
 
 What real parts would serve is asked of it: Kubernetes objects, dcgm-exporter's text of each node, /metrics of
-each pod, the kernel's Xid lines. What really is stands in `truth`.
+each pod, the kernel's Xid lines. What training ranks send to a server is in `telling`, and what really is
+stands in `truth`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from trilens.simulate.jobs import JobState, PodState
 from trilens.simulate.machines import build_machines
 from trilens.simulate.program_output import output_of
 from trilens.simulate.serving import InferenceServers
+from trilens.simulate.telling import Telling
 from trilens.simulate.timeline import Timeline
 from trilens.simulate.training_text import training_text
 from trilens.simulate.truth import Truth
@@ -72,6 +74,8 @@ class World:
         self._scene = Scene(
             scenario, self._api, self._timeline, self._machines, self._bank, self._work, self.truth
         )
+        self.telling = Telling(self.truth, start_ms)
+        self._work.when_attempt_begins = self.telling.attempt_begins
         plan_faults(self._scene, seed)
         for template in scenario.jobs:
             self._plan_arrivals(template, random.Random(f"{template.name} of {seed}"))  # noqa: S311 - repeatable

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from trilens.model.run import RunId
-from trilens.model.run_sums import ArtifactName, CurvePoint, DatasetShare, Sighting, StepTime
-from trilens.store import sql
+from trilens.model.run_sums import ArtifactName, AttemptSpan, DatasetShare, Sighting, StepTime
+from trilens.store import run_curves, sql
 from trilens.store.run_commits import RunCommits
 from trilens.store.run_rows import (
     ARTIFACTS,
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
         WriterId,
     )
     from trilens.model.run_commit import Position, RunCommit
-    from trilens.model.run_sums import AttemptSpan, Portion, Tail
+    from trilens.model.run_curve import Curve
+    from trilens.model.run_sums import Portion, Tail
     from trilens.store.engine import Engine
     from trilens.store.run_rows import RunTable
 
@@ -118,6 +119,18 @@ class RunRecords:
     def spans(self, run: RunId, *, guard: QueryGuard | None = None) -> list[AttemptSpan]:
         rows = self._rows(POSITIONS, [_of(run)], "rank, attempt", final=True, guard=guard)
         return [span for row in rows for span in position_of(row).spans]
+
+    def first_steps(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, int]:
+        if not runs:
+            return {}
+        spans = "JSONExtract(spans, 'Array(Array(Nullable(Int64)))') AS span"
+        first = AttemptSpan._fields.index("first_step") + 1  # the engine counts from 1
+        found = self._engine.query_arrow(
+            f"SELECT run, min(span[{first}]) AS step FROM {POSITIONS.name} ARRAY JOIN {spans} "
+            f"WHERE run IN {sql.text_list(runs)} GROUP BY run",
+            guard=guard,
+        )
+        return {RunId(row["run"]): row["step"] for row in found.to_pylist()}
 
     def steps(
         self,
@@ -228,19 +241,13 @@ class RunRecords:
         last: int,
         *,
         guard: QueryGuard | None = None,
-    ) -> list[CurvePoint]:
-        """By step and attempt."""
-        worse = "(NOT isFinite(worst), if(isFinite(worst), worst, -worst_rank))"
+    ) -> Curve:
         found = self._engine.query_arrow(
-            "SELECT step, attempt, min(t_us) AS t, sum(total) / sum(told) AS mean, "
-            f"argMax(worst, {worse}) AS worst_value, argMax(worst_rank, {worse}) AS rank "
-            f"FROM {CURVES.name} WHERE {_of(run)} AND value = {sql.text(value)} "
-            f"AND step BETWEEN {first} AND {last} GROUP BY step, attempt ORDER BY step, attempt",
+            f"SELECT {run_curves.COLUMNS} FROM {CURVES.name} WHERE {_of(run)} "
+            f"AND value = {sql.text(value)} AND step BETWEEN {first} AND {last}",
             guard=guard,
-            settings={"optimize_aggregation_in_order": 1},  # as rows lie: less than half the time
         )
-        columns = [found[name].to_pylist() for name in found.column_names]
-        return [CurvePoint(*point) for point in zip(*columns, strict=True)]
+        return run_curves.curve_of(found)
 
     def checkpoints(self, run: RunId, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
         """By start."""

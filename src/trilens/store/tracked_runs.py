@@ -37,11 +37,12 @@ class TrackedRunRecords:
         *,
         experiment: str | None = None,
         system: str | None = None,
+        where: str | None = None,
         limit: int = 1_000,
         guard: QueryGuard | None = None,
     ) -> list[TrackedRun]:
         """The latest first."""
-        wanted = {"experiment": experiment, "system": system}
+        wanted = {"experiment": experiment, "system": system, "place": where}
         terms = [f"{column} = {sql.text(value)}" for column, value in wanted.items() if value is not None]
         statement = (
             f"SELECT {', '.join(TRACKED_RUNS.columns)} FROM {TRACKED_RUNS.name} FINAL "

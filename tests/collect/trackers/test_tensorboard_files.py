@@ -12,6 +12,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from trilens.collect.trackers import tensorboard, tfrecord
 from trilens.collect.trackers.tensorboard import TensorBoardFolder
 from trilens.collect.trackers.tfrecord import records
 from trilens.model.errors import TrackerError
@@ -94,7 +95,52 @@ def test_a_damaged_file_is_passed_over_and_the_others_are_read(tmp_path: Path) -
     changes = read(tmp_path)
     assert points(changes) == [("loss", 1_000_000, 3.0, 1)]
     again = {change.run.tracker.run: change.cursor for change in changes}
-    assert read(tmp_path, again) == []  # nor is it read again and again
+    assert read(tmp_path, again) == []
+
+
+def test_what_comes_before_a_damage_is_read_and_the_damage_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, scalar("loss", 3.0, 1), scalar("loss", 2.0, 2))
+    [file] = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3] + b"???")
+    folder = TensorBoardFolder(tmp_path)
+    [change] = folder.changes({})
+    assert [value for _, _, value, _ in points([change])] == [3.0]
+    for _ in range(3):
+        assert [*folder.changes({".": change.cursor})] == []
+    assert [getattr(record, "passed_over", None) for record in caplog.records] == [str(file)]
+    file.write_bytes(whole)
+    assert [value for _, _, value, _ in points([*folder.changes({".": change.cursor})])] == [2.0]
+
+
+def test_a_file_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    write(tmp_path, scalar("loss", 3.0, 1), scalar("loss", 2.0, 2))
+    [first] = read(tmp_path)
+    [file] = tmp_path.iterdir()
+    write(tmp_path / "other", scalar("loss", 1.0, 9))
+    (made,) = (tmp_path / "other").iterdir()
+    made.rename(file)
+    assert [value for _, _, value, _ in points(read(tmp_path, {".": first.cursor}))] == [1.0]
+
+
+def test_large_records_are_passed_over_and_what_follows_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tfrecord, "_WITH_NUMBERS", 1_000)
+    monkeypatch.setattr(tensorboard, "_READ_BYTES", 4_000)
+    image = Summary.Value(tag="picture", image=Summary.Image(encoded_image_string=bytes(9_000)))
+    picture = Event(wall_time=1, step=2, summary=Summary(value=[image]))
+    write(tmp_path, scalar("loss", 3.0, 1), picture, scalar("loss", 2.0, 3))
+    assert [value for _, _, value, _ in points(read(tmp_path))] == [3.0, 2.0]
+
+
+def test_a_moment_that_is_none_is_left_out(tmp_path: Path) -> None:
+    write(
+        tmp_path, scalar("loss", 3.0, 1, math.inf), scalar("loss", 2.0, 2, math.nan), scalar("loss", 1.0, 3)
+    )
+    assert [value for _, _, value, _ in points(read(tmp_path))] == [1.0]
 
 
 def test_a_changed_byte_is_seen() -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +16,8 @@ from json_stand_in import answering
 from trilens.collect.trackers.json_api import JsonApi
 from trilens.collect.trackers.wandb_api import WandbProject
 from trilens.collect.trackers.wandb_files import WandbFolder
-from trilens.model.errors import TrackerError
+from trilens.model.errors import TrackerAway, TrackerError
+from trilens.serve.tracker_figures import Known, WriteBack, to_wandb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,10 +108,39 @@ def test_a_damaged_file_does_not_keep_the_others_from_being_read(
     (tmp_path / "run-a.wandb").write_bytes(damaged)
     (tmp_path / "run-b.wandb").write_bytes(b"not a run")
     (tmp_path / file.name).write_bytes(file.read_bytes())
-    assert len(values(changes(tmp_path), "loss")) >= 40
-    said = {getattr(record, "error", "") for record in caplog.records}
-    assert any("damaged record" in one for one in said)
-    assert any("does not begin" in one for one in said)
+    folder = WandbFolder(tmp_path)
+    assert len(values([*folder.changes({})], "loss")) >= 40
+    assert not any([*folder.changes({"abc123": changes(tmp_path)[-1].cursor})])
+    said = [getattr(record, "error", "") for record in caplog.records]
+    assert ["damaged record" in one for one in said[:2]].count(True) == 1
+    assert ["does not begin" in one for one in said[:2]].count(True) == 1
+    assert len(said) == 4, "once by each of the two who read"
+
+
+def test_what_comes_before_a_damage_is_read(offline: Path, tmp_path: Path) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    damaged = bytearray(file.read_bytes())
+    damaged[-2000] ^= 1
+    (tmp_path / file.name).write_bytes(damaged)
+    assert 30 < len(values(changes(tmp_path), "loss")) <= 40
+
+
+def test_a_run_that_was_resumed_has_two_files_and_all_points_of_both(offline: Path, tmp_path: Path) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    cursors: dict[str, str] = {}
+    seen: list[float] = []
+    for folder in ("offline-run-1-abc123", "offline-run-2-abc123"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file.name).write_bytes(file.read_bytes())
+        found = changes(tmp_path, cursors)
+        seen += values(found, "loss")
+        cursors |= {change.run.tracker.run: change.cursor for change in found}
+    assert len(seen) == 80
+    assert changes(tmp_path, cursors) == []
+
+
+def repr_start(value: object) -> str:
+    return repr(value)[:9]
 
 
 def _loss(step: int) -> float | str:
@@ -121,18 +152,24 @@ class Graphql:
 
     def __init__(self) -> None:
         self.summary: dict[str, Any] = {"loss": 0.5, "_step": 1500, "_timestamp": 1.0}
-        self.written: dict[str, Any] | None = None
+        self.last_step = 1500
+        self.writes = 0
+        self.asked_for_history = 0
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         asked, variables = body["query"], body["variables"]
         if "UpsertBucket" in asked:
-            self.written = json.loads(variables["summaryMetrics"])
+            self.summary = json.loads(variables["summaryMetrics"])
+            self.writes += 1
             return {"data": {"upsertBucket": {"bucket": {"id": variables["id"]}}}}
         if variables["project"] != "llm":
             return {"data": {"project": None}}
         if "HistoryPage" in asked:
-            steps = range(variables["minStep"], min(variables["maxStep"], 1501))
-            rows = [{"_step": step, "_timestamp": 10.0 + step, "loss": _loss(step)} for step in steps]
+            self.asked_for_history += 1
+            asked_for = range(variables["minStep"], variables["maxStep"])
+            logged = [step for step in sorted({*range(1501), self.last_step}) if step in asked_for]
+            logged = logged[:: -(-len(logged) // variables["pageSize"]) or 1]  # of too many, a sample
+            rows = [{"_step": step, "_timestamp": 10.0 + step, "loss": _loss(step)} for step in logged]
             return {"data": {"project": {"run": {"history": [json.dumps(row) for row in rows]}}}}
         node = {
             "id": "node-1",
@@ -174,8 +211,50 @@ def test_runs_and_their_whole_history_come_from_the_api(graphql: tuple[Graphql, 
 
 def test_figures_are_added_to_the_summary(graphql: tuple[Graphql, str]) -> None:
     api, url = graphql
-    WandbProject(JsonApi(url, dict, False, 5), "team/llm").write("abc", {"trilens.gpu_hours": 2.5})
-    assert api.written == {**api.summary, "trilens.gpu_hours": 2.5}
+    before = dict(api.summary)
+    project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
+    [*_, change] = project.changes({})
+    for _ in range(2):  # the second as after a restart
+        write_back = WriteBack(lambda _run: Known(2.5, 0.75, True), to_wandb(project))
+        assert write_back.write(change.run)
+    assert api.summary == {**before, "trilens.gpu_hours": 2.5, "trilens.gpu_utilization": 0.75}
+    assert api.writes == 1
+
+
+def test_a_run_that_goes_on_keeps_its_summary_to_itself(graphql: tuple[Graphql, str]) -> None:
+    api, url = graphql
+    project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
+    [*_, change] = project.changes({})
+    write_back = WriteBack(lambda _run: Known(2.5, None, True), to_wandb(project))
+    assert not write_back.write(replace(change.run, state="running"))
+    assert api.writes == 0
+    assert write_back.write(change.run), "the same figures, but it is over now"
+    assert api.writes == 1
+
+
+def test_steps_that_are_counted_in_tokens_do_not_take_a_request_for_every_thousand(
+    graphql: tuple[Graphql, str],
+) -> None:
+    api, url = graphql
+    api.last_step = api.summary["_step"] = 10**12
+    found = [*WandbProject(JsonApi(url, dict, False, 5), "team/llm").changes({})]
+    assert [point.step for change in found for point in change.points] == [*range(1501), 10**12]
+    assert api.asked_for_history < 30
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), "x", [1], None, 10**400], ids=repr_start)
+def test_a_step_that_is_none_does_not_keep_the_project_from_being_read(
+    graphql: tuple[Graphql, str], odd: object
+) -> None:
+    api, url = graphql
+    api.summary = {"_step": odd, "loss": 10**400}
+    [change] = WandbProject(JsonApi(url, dict, False, 5), "team/llm").changes({})
+    assert (change.run.step, change.run.metrics) == (None, {"loss": math.inf})
+
+
+def test_who_does_not_answer_is_told_from_a_run_that_cannot_be_read(graphql: tuple[Graphql, str]) -> None:
+    with pytest.raises(TrackerAway, match="no answer from"):
+        [*WandbProject(JsonApi("http://127.0.0.1:1", dict, False, 5), "team/llm").changes({})]
 
 
 def test_a_project_that_is_not_there_is_said(graphql: tuple[Graphql, str]) -> None:

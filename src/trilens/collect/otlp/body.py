@@ -51,6 +51,8 @@ def unpacked(body: bytes, content_encoding: str) -> bytes:
         raise OtlpError(f"the body has more than {MAX_BODY_BYTES:,} bytes unpacked")
     if not unpacker.eof:
         raise OtlpError("the body is not gzip: it ends too early")
+    if unpacker.unused_data:
+        raise OtlpError("the body goes on behind its gzip: send it as one piece")
     return data
 
 

@@ -105,9 +105,12 @@ def _read_metric(metric: Metric, own: Mapping[str, str], taken: Taken) -> None:
         if not point.time_unix_nano:
             taken.refuse(1, "a data point has no time")
             continue
+        ended = bool(point.flags & DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)
+        if kind in ("gauge", "sum") and not ended and point.WhichOneof("value") is None:
+            taken.refuse(1, "a data point has no value")
+            continue
         labels = point_labels(read_attributes(point.attributes), own)
         t_ms = point.time_unix_nano // 1_000_000
-        ended = bool(point.flags & DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK)
         for suffix, extra, value in read(point):
             whole = make_labels({**labels, **extra, METRIC_NAME: name + suffix})
             taken.samples.append(TakenSample(whole, t_ms, STALE_NAN if ended else value))

@@ -182,7 +182,8 @@ class OtlpTraceReceiver:
             return self._writers.setdefault(writer, found)
 
     def _take(self, writer: Writer, state: _WriterState, told: _Told, refusals: list[str]) -> None:
-        steps = sorted((one for one in told.steps if one.end_us > state.end_us), key=lambda one: one.end_us)
+        once = {one.key: one for one in told.steps}.values()
+        steps = sorted((one for one in once if one.end_us > state.end_us), key=lambda one: one.end_us)
         checkpoints = sorted(
             (one for one in told.checkpoints if one.end_us > state.checkpoint_us), key=lambda one: one.end_us
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from trilens.collect.otlp.attributes import read_attributes, written
+from trilens.model.run_id import RUN_ID_PATTERN, RUN_ID_RULE
 from trilens.model.sample_ids import as_range, digest
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _PREFIX: Final = "training."
 RUN: Final = "training.run_id"
 _STEP: Final = "training.step"
 _CHECKPOINT: Final = "training.checkpoint.path"
-_RUN_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_RUN_ID: Final = re.compile(RUN_ID_PATTERN)
 _HIGHEST: Final = (1 << 63) - 1
 # What is told in fields of their own; every other number under `training.` is a value of the step.
 _FIELDS: Final = frozenset(
@@ -95,7 +96,7 @@ class Source:
         told = {**self.attributes, **attributes}
         run = written(told.get(RUN))
         if not _RUN_ID.fullmatch(run):
-            raise NotUsable(f"{RUN} {run!r} is not 1 to 64 of A-Za-z0-9_.:-")
+            raise NotUsable(f"{RUN} {run!r} is not {RUN_ID_RULE}")
         rank = _whole(told, "training.rank") or 0
         who = ("service.instance.id", "k8s.pod.uid", "host.name", "process.pid")
         life = "\0".join([run, str(rank), *(written(self.attributes.get(name)) for name in who)])

@@ -157,6 +157,8 @@ class RunIntake:
         taken: Future[Taken] = Future()
 
         def answer(done: Future[None]) -> None:
+            if not taken.set_running_or_notify_cancel():
+                return  # whoever sent it did not wait
             if error := done.exception():
                 taken.set_exception(error)
             else:
@@ -341,8 +343,15 @@ class RunIntake:
             for run_id in group.facts:
                 self._runs[run_id].facts_kept = True
         group.done.set_result(None)
-        if self._on_kept is not None:
+        self._tell_on(commit)
+
+    def _tell_on(self, commit: RunCommit) -> None:
+        if self._on_kept is None:
+            return
+        try:
             self._on_kept(commit)
+        except Exception:  # what is on disk is on disk, and the next group must get there too
+            log.exception("records of runs are kept, but cannot be told on")
 
     def _drop(self, failed: _Group, error: StoreError) -> None:
         """With what was taken meanwhile, some of which follows it: all is sent again, in its order."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trilens.model.errors import RunRecordsError, RunRecordsTooLarge
-from trilens.model.run import RUN_ID_PATTERN
+from trilens.model.run_id import RUN_ID_PATTERN
 
 _GZIP: Final = zlib.MAX_WBITS | 16
 _HIGHEST: Final = (1 << 63) - 1  # what a column of the store holds

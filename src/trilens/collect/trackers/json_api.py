@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from trilens import __version__
-from trilens.model.errors import TrackerError
+from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 64 << 20
 _SHOWN = 200  # characters of what a server says is wrong
+_AWAY = frozenset({401, 403, 429, 502, 503, 504})  # said of the server, whatever was asked for
 
 
 class JsonApi:
@@ -51,10 +52,11 @@ class JsonApi:
             with self._http.stream(method, self._url + path, headers=headers, **request) as answer:
                 content = _bounded(answer)
         except httpx.HTTPError as e:
-            raise TrackerError(f"no answer from {self.where}: {e or type(e).__name__}") from e
+            raise TrackerAway(f"no answer from {self.where}: {e or type(e).__name__}") from e
         if answer.status_code != 200:
             said = content[:_SHOWN].decode("utf-8", "replace").strip()
-            raise TrackerError(f"{self.where}{path} answered HTTP {answer.status_code}: {said}")
+            error = TrackerAway if answer.status_code in _AWAY else TrackerError
+            raise error(f"{self.where}{path} answered HTTP {answer.status_code}: {said}")
         try:
             found = json.loads(content) if content.strip() else {}
         except ValueError as e:

@@ -13,7 +13,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from trilens.model.errors import TrackerError
+from trilens.collect.trackers.passed_over import PassedOver
+from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.run import Tracker
 from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
 
@@ -38,6 +39,7 @@ _STATES: Final = {
 }
 _OURS: Final = "trilens."  # what was written back
 _LONGEST_TAG: Final = 5_000  # characters, as MLflow's own limit
+_MALFORMED: Final = (AttributeError, LookupError, TypeError, ValueError)  # what no MLflow would have said
 
 
 class _Place(NamedTuple):
@@ -50,6 +52,7 @@ class _Place(NamedTuple):
 
 class MlflowServer:
     system = SYSTEM
+    in_pieces = False
 
     def __init__(self, api: JsonApi, experiments: Sequence[str] = ()) -> None:
         """Only these experiments, by name, where any is named."""
@@ -57,18 +60,28 @@ class MlflowServer:
         self._wanted = frozenset(experiments)
         self.where = api.where
         self._since_ms: int | None = None  # None until all runs were seen once
+        self._missing: frozenset[str] = frozenset()
+        self._again: set[str] = set()  # runs that could not be read, and may not be among those that changed
+        self._passed_over = PassedOver("a run of MLflow")
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
         began_ms = time.time_ns() // 1_000_000
         experiments = self._experiments()
         missing = self._wanted - set(experiments.values())
-        if missing:
+        if missing - self._missing:
             log.info("MLflow has no such experiment yet", extra={"experiments": sorted(missing)})
+        self._missing = missing
         for run in self._changed(experiments):
             try:
                 yield from self._run(run, experiments, cursors.get(_id(run)))
-            except TrackerError as e:  # deleted while it was read, most of the time
-                log.warning("a run of MLflow is passed over", extra={"run": _id(run), "error": str(e)})
+            except TrackerAway:
+                raise
+            except (TrackerError, *_MALFORMED) as e:  # deleted while it was read, most of the time
+                self._again.add(_id(run))
+                self._passed_over.say(_id(run), e)
+            else:
+                self._again.discard(_id(run))
+                self._passed_over.was_read(_id(run))
         self._since_ms = began_ms - _OVERLAP_MS
 
     def write(self, run: str, tags: Mapping[str, str], metrics: Mapping[str, float], t_ms: int) -> None:
@@ -110,11 +123,27 @@ class MlflowServer:
                 f"attributes.end_time >= {self._since_ms}",
             ]
         seen: set[str] = set()
+        for run in self._once_more():
+            seen.add(_id(run))
+            yield run
         for condition in filters:
             for run in self._search([*experiments], condition):
                 if _id(run) not in seen:
                     seen.add(_id(run))
                     yield run
+
+    def _once_more(self) -> Iterator[dict[str, Any]]:
+        for run in sorted(self._again):
+            try:
+                found = self._api.get(f"{_API}/runs/get", {"run_id": run}).get("run", {})
+            except TrackerAway:
+                raise
+            except TrackerError:
+                found = {}
+            if found.get("info", {}).get("lifecycle_stage") == "active":
+                yield found
+            else:
+                self._again.discard(run)
 
     def _search(self, experiments: list[str], condition: str) -> Iterator[dict[str, Any]]:
         token = ""
@@ -215,14 +244,14 @@ def _number(value: object) -> float:
     """MLflow writes what JSON has no number for as text."""
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 
 def _whole(value: object) -> int | None:
     try:
         return int(value)  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -7,13 +7,15 @@ Images, graphs, histograms and texts are passed over. The program need not have 
 from __future__ import annotations
 
 import json
-import logging
+import math
+import os
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from trilens.collect.protobuf_messages import Description, message_classes
+from trilens.collect.trackers.passed_over import PassedOver
 from trilens.collect.trackers.tfrecord import records
 from trilens.model.errors import TrackerError
 from trilens.model.run import Tracker
@@ -22,8 +24,6 @@ from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-log = logging.getLogger(__name__)
 
 SYSTEM: Final = "tensorboard"
 _FILES: Final = "*tfevents*"
@@ -47,14 +47,24 @@ _MESSAGES: Final[Description] = {
 _NUMBERS: Final = {1: "f", 2: "d", 3: "i", 9: "q"}  # how a tensor's bytes are to be read, by its type
 
 
+class _Piece(NamedTuple):
+    """What was read of a file, how far that reached, and what is wrong behind it."""
+
+    points: list[MetricPoint]
+    at: int
+    trouble: str | None = None
+
+
 class TensorBoardFolder:
     """One folder that holds runs, at any depth."""
 
     system = SYSTEM
+    in_pieces = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.where = str(folder)
+        self._passed_over = PassedOver("an event file")
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
         """`cursors` says how far each run was read: bytes of each of its files."""
@@ -72,15 +82,15 @@ class TensorBoardFolder:
         reached: dict[str, int] = json.loads(cursor) if cursor else {}
         for file in files:
             while True:
-                try:
-                    points, at = _read(file, reached.get(file.name, 0))
-                except (TrackerError, OSError) as e:
-                    log.warning("an event file is passed over", extra={"file": str(file), "error": str(e)})
-                    points, at = [], file.stat().st_size if file.exists() else 0
-                if at == reached.get(file.name, 0):
+                before = reached.get(file.name, 0)
+                points, at, trouble = _read(file, before)
+                if at != before:
+                    reached[file.name] = at
+                    yield TrackerChange(self._tracked(name, points), tuple(points), json.dumps(reached))
+                if trouble is not None:
+                    self._passed_over.say(str(file), trouble)
+                if at == before or trouble is not None:
                     break
-                reached[file.name] = at
-                yield TrackerChange(self._tracked(name, points), tuple(points), json.dumps(reached))
 
     def _tracked(self, name: str, points: list[MetricPoint]) -> TrackedRun:
         return TrackedRun(
@@ -93,19 +103,33 @@ class TensorBoardFolder:
         )
 
 
-def _read(file: Path, at: int) -> tuple[list[MetricPoint], int]:
-    """What lies behind `at`, a piece of it, and how far that reached."""
+def _read(file: Path, at: int) -> _Piece:
+    """What lies behind `at`, as much as is read at once."""
     size = _READ_BYTES
-    with file.open("rb") as stream:
-        while True:
-            stream.seek(at)
-            data = stream.read(size)
-            whole = [*records(data, at=at)]
-            if whole or len(data) < size:
-                break
-            size *= 2  # one record is larger than all that was read
-    points = [point for record, _ in whole for point in _points(record)]
-    return points, whole[-1][1] if whole else at
+    try:
+        with file.open("rb") as stream:
+            if os.fstat(stream.fileno()).st_size < at:
+                at = 0  # another file under its name
+            while True:
+                stream.seek(at)
+                data = stream.read(size)
+                piece = _taken(data, at)
+                if piece.at > at or piece.trouble is not None or len(data) < size:
+                    return piece
+                size *= 2  # one record is larger than all that was read
+    except OSError as e:
+        return _Piece([], at, str(e))
+
+
+def _taken(data: bytes, at: int) -> _Piece:
+    points: list[MetricPoint] = []
+    try:
+        for record, end in records(data, at=at):
+            points += _points(record)
+            at = end
+    except TrackerError as e:
+        return _Piece(points, at, str(e))
+    return _Piece(points, at)
 
 
 def _points(record: bytes) -> Iterator[MetricPoint]:
@@ -113,6 +137,8 @@ def _points(record: bytes) -> Iterator[MetricPoint]:
         event = _Event.FromString(record)
     except DecodeError as e:
         raise TrackerError(f"a record that is no event: {e}") from e
+    if not math.isfinite(event.wall_time):
+        return
     for value in event.summary.value:
         number = _number(value)
         if number is not None and value.tag:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct("<QI")
 _FOOTER: Final = struct.Struct("<I")
 _LARGEST: Final = 64 << 20  # an image or a graph may be some megabytes; more is a damaged length
+_WITH_NUMBERS: Final = 256 << 10  # what is larger is an image, a graph or a sound
 
 
 def records(data: bytes, *, at: int = 0) -> Iterator[tuple[bytes, int]]:
-    """Each whole record with where the next begins. A record that is cut off is not there yet."""
+    """Each whole record with where the next begins. A record that is cut off is not there yet. One that is
+    too large to be of numbers is given as nothing: a checksum over megabytes takes Python seconds."""
     start = 0
     while start + _HEADER.size <= len(data):
         size, check = _HEADER.unpack_from(data, start)
@@ -27,8 +29,8 @@ def records(data: bytes, *, at: int = 0) -> Iterator[tuple[bytes, int]]:
         end = start + _HEADER.size + size + _FOOTER.size
         if end > len(data):
             return
-        record = data[start + _HEADER.size : end - _FOOTER.size]
-        if _masked_crc(record) != _FOOTER.unpack_from(data, end - _FOOTER.size)[0]:
+        record = data[start + _HEADER.size : end - _FOOTER.size] if size <= _WITH_NUMBERS else b""
+        if record and _masked_crc(record) != _FOOTER.unpack_from(data, end - _FOOTER.size)[0]:
             raise TrackerError(f"a damaged record at byte {at + start}")
         yield record, at + end
         start = end

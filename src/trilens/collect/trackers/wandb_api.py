@@ -4,12 +4,14 @@ figures go to a run's summary."""
 from __future__ import annotations
 
 import json
-import logging
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from trilens.collect.trackers.passed_over import PassedOver
 from trilens.collect.trackers.wandb_files import SYSTEM
-from trilens.model.errors import TrackerError
+from trilens.collect.trackers.wandb_values import number, step_of
+from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.run import Tracker
 from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
 
@@ -18,10 +20,9 @@ if TYPE_CHECKING:
 
     from trilens.collect.trackers.json_api import JsonApi
 
-log = logging.getLogger(__name__)
-
 _PAGE: Final = 50
-_STEPS: Final = 1_000  # of a run's history in one answer
+_ROWS: Final = 1_000  # of a run's history in one answer; of more, W&B gives a sample
+_MALFORMED: Final = (AttributeError, LookupError, TypeError, ValueError)  # what no W&B would have said
 _STATES: Final = {"running": "running", "finished": "finished", "failed": "failed"}
 _STATES_DEAD: Final = ("crashed", "killed")
 _RUNS: Final = """
@@ -60,12 +61,14 @@ class WandbProject:
     """One project, `entity/project`."""
 
     system = SYSTEM
+    in_pieces = False
 
     def __init__(self, api: JsonApi, project: str) -> None:
         self._api = api
         entity, _, name = project.partition("/")
         self._named = {"entity": entity, "project": name}
         self.where = f"{api.where}/{project}"
+        self._passed_over = PassedOver("a run of W&B")
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
         """`cursors` says the next step to be read of each run, and its state then."""
@@ -76,16 +79,23 @@ class WandbProject:
                 continue  # it was over when it was last read through
             try:
                 yield from self._run(node, run, int(step))
-            except TrackerError as e:
-                log.warning("a run of W&B is passed over", extra={"run": run, "error": str(e)})
+            except TrackerAway:
+                raise
+            except (TrackerError, *_MALFORMED) as e:
+                self._passed_over.say(run, e)
+            else:
+                self._passed_over.was_read(run)
 
     def write(self, run: str, figures: Mapping[str, float]) -> None:
-        """Adds to the summary, which is sent as a whole: only for a run that no program writes any more."""
+        """Adds to the summary, which is sent as a whole: only for a run that no program writes any more.
+        What it says already is not written again."""
         found = self._project(_SUMMARY, {"run": run}).get("run")
         if not found:
             raise TrackerError(f"{self.where} has no run {run}")
-        summary = {**_decoded(found.get("summaryMetrics")), **figures}
-        self._ask(_WRITE, {"id": found["id"], "summaryMetrics": json.dumps(summary)})
+        before = _decoded(found.get("summaryMetrics"))
+        summary = {**before, **figures}
+        if summary != before:
+            self._ask(_WRITE, {"id": found["id"], "summaryMetrics": json.dumps(summary)})
 
     def _runs(self) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
@@ -99,12 +109,18 @@ class WandbProject:
     def _run(self, node: Mapping[str, Any], run: str, step: int) -> Iterator[TrackerChange]:
         tracked = self._tracked(node, run)
         last = tracked.step if tracked.step is not None else -1
+        width = _ROWS
         while step <= last:
-            asked = {"run": run, "minStep": step, "maxStep": step + _STEPS, "pageSize": _STEPS}
+            asked = {"run": run, "minStep": step, "maxStep": step + width, "pageSize": _ROWS}
             lines = (self._project(_HISTORY, asked).get("run") or {}).get("history") or ()
+            if len(lines) >= _ROWS and width > _ROWS:
+                width = max(_ROWS, width // 8)  # maybe only a sample of them
+                continue
             points = tuple(point for line in lines for point in _points(_decoded(line)))
-            step += _STEPS
+            step += width
             yield TrackerChange(tracked, points, f"{min(step, last + 1)} reading")
+            if len(lines) < _ROWS // 4:  # steps that are counted in tokens are far between
+                width *= 4
         yield TrackerChange(tracked, (), f"{last + 1} {node.get('state')}")
 
     def _tracked(self, node: Mapping[str, Any], run: str) -> TrackedRun:
@@ -112,7 +128,6 @@ class WandbProject:
         summary = _decoded(node.get("summaryMetrics"))
         state = str(node.get("state"))
         is_over = state != "running"
-        step = summary.get("_step")
         return TrackedRun(
             Tracker(SYSTEM, run, self.where),
             experiment=self._named["project"],
@@ -124,7 +139,7 @@ class WandbProject:
             params={key: _plain(value) for key, value in config.items()},
             tags=dict.fromkeys(node.get("tags") or (), ""),
             metrics=dict(_numbers(summary)),
-            step=int(step) if isinstance(step, int | float) else None,
+            step=step_of(summary.get("_step")),
             url=f"{self.where}/runs/{run}",
         )
 
@@ -143,18 +158,17 @@ class WandbProject:
 
 
 def _points(row: Mapping[str, Any]) -> Iterator[MetricPoint]:
-    seconds, step = row.get("_timestamp"), row.get("_step")
-    if isinstance(seconds, int | float):
-        for name, number in _numbers(row):
-            yield MetricPoint(name, round(seconds * 1000), number, step)
+    seconds = number(row.get("_timestamp"))
+    if seconds is not None and math.isfinite(seconds):
+        for name, value in _numbers(row):
+            yield MetricPoint(name, round(seconds * 1000), value, step_of(row.get("_step")))
 
 
 def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for name, value in row.items():
-        if value in ("NaN", "Infinity", "-Infinity"):
-            value = float(value)
-        if not name.startswith("_") and isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, float(value)
+        told = number(value)
+        if told is not None and not name.startswith("_"):
+            yield name, told
 
 
 def _decoded(text: object) -> dict[str, Any]:

@@ -7,15 +7,16 @@ fields of `wandb_internal.proto` that are read here.
 from __future__ import annotations
 
 import json
-import logging
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from trilens.collect.protobuf_messages import Description, message_classes
+from trilens.collect.trackers.passed_over import PassedOver
 from trilens.collect.trackers.wandb_log import HEADER, records
+from trilens.collect.trackers.wandb_values import number, step_of
 from trilens.model.errors import TrackerError
 from trilens.model.run import Tracker
 from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
@@ -23,8 +24,6 @@ from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-log = logging.getLogger(__name__)
 
 SYSTEM: Final = "wandb"
 _FILES: Final = "run-*.wandb"
@@ -58,65 +57,87 @@ _MESSAGES: Final[Description] = {
 _Record: Final = message_classes("trilens.wandb", _MESSAGES, presence=True)["Record"]
 
 
+class _Piece(NamedTuple):
+    """What was read of a file, with where each record ends, and what is wrong behind it."""
+
+    records: list[tuple[Any, int]]
+    trouble: str | None = None
+
+
 class WandbFolder:
     """A folder in which W&B keeps runs: usually `wandb` beside the program."""
 
     system = SYSTEM
+    in_pieces = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.where = str(folder)
-        self._known: dict[str, TrackedRun] = {}  # by the file, as far as it was read
+        self._known: dict[str, TrackedRun] = {}  # by its id, as far as its files were read
+        self._reached: dict[Path, int] = {}
+        self._passed_over = PassedOver("a file of W&B")
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
-        """`cursors` says how far each run's file was read, in bytes."""
+        """`cursors` says how far each run was read: bytes of each of its files. A run that was resumed has
+        several, of the same name in folders that are named by time."""
         if not self._folder.is_dir():
             raise TrackerError(f"there is no folder {self._folder}")
         for file in sorted(self._folder.rglob(_FILES)):
-            name = file.stem.removeprefix("run-")
-            try:
-                yield from self._run(file, name, int(cursors.get(name, 0)))
-            except (TrackerError, OSError) as e:
-                log.warning("a W&B file is passed over", extra={"file": str(file), "error": str(e)})
+            if file.is_file():
+                run = file.stem.removeprefix("run-")
+                yield from self._run(run, file, json.loads(cursors.get(run, "{}")))
 
-    def _run(self, file: Path, name: str, kept: int) -> Iterator[TrackerChange]:
+    def _run(self, name: str, file: Path, kept: dict[str, int]) -> Iterator[TrackerChange]:
         # What a run is stands at the beginning of its file: after a restart it is read again, the points not.
-        at = kept if str(file) in self._known else len(HEADER)
-        run = self._known.get(str(file), TrackedRun(Tracker(SYSTEM, name, self.where), state="running"))
+        at = self._reached.get(file, len(HEADER))
+        place = str(file.relative_to(self._folder))
+        run = self._known.get(name, TrackedRun(Tracker(SYSTEM, name, self.where), state="running"))
         while True:
-            found, after = _read(file, at)
-            if after == at:
-                return
+            found, trouble = _read(file, at)
             points: list[MetricPoint] = []
             for record, end in found:
                 run, told = _taken(run, record)
-                if end > kept:
+                at = end
+                if end > kept.get(place, 0):
                     points += told
-            at = after
-            self._known[str(file)] = run
-            if after > kept:
-                yield TrackerChange(run, tuple(points), str(after))
+            self._reached[file], self._known[name] = at, run
+            if found and at > kept.get(place, 0):
+                kept = {**kept, place: at}
+                yield TrackerChange(run, tuple(points), json.dumps(kept))
+            if trouble is not None:
+                self._passed_over.say(str(file), trouble)
+            if not found or trouble is not None:
+                return
 
 
-def _read(file: Path, at: int) -> tuple[list[tuple[Any, int]], int]:
+def _read(file: Path, at: int) -> _Piece:
     size = _READ_BYTES
-    with file.open("rb") as stream:
-        start = stream.read(len(HEADER))
-        if start != HEADER:
-            if HEADER.startswith(start):
-                return [], at  # it has just been made
-            raise TrackerError("it does not begin as a file of W&B does")
-        while True:
-            stream.seek(at)
-            data = stream.read(size)
-            whole = [*records(data, at=at)]
-            if whole or len(data) < size:
-                break
-            size *= 2
     try:
-        return [(_Record.FromString(record), end) for record, end in whole], whole[-1][1] if whole else at
+        with file.open("rb") as stream:
+            start = stream.read(len(HEADER))
+            if start != HEADER:  # else it has just been made
+                return _Piece([], None if HEADER.startswith(start) else "it does not begin as one")
+            while True:
+                stream.seek(at)
+                data = stream.read(size)
+                piece = _decoded(data, at)
+                if piece.records or piece.trouble is not None or len(data) < size:
+                    return piece
+                size *= 2
+    except OSError as e:
+        return _Piece([], str(e))
+
+
+def _decoded(data: bytes, at: int) -> _Piece:
+    found: list[tuple[Any, int]] = []
+    try:
+        for record, end in records(data, at=at):
+            found.append((_Record.FromString(record), end))
+    except TrackerError as e:
+        return _Piece(found, str(e))
     except DecodeError as e:
-        raise TrackerError(f"a record that W&B does not write: {e}") from e
+        return _Piece(found, f"a record that W&B does not write: {e}")
+    return _Piece(found)
 
 
 def _taken(run: TrackedRun, record: Any) -> tuple[TrackedRun, list[MetricPoint]]:
@@ -138,10 +159,12 @@ def _described(run: TrackedRun, told: Any) -> TrackedRun:
     start = told.start_time
     return replace(
         run,
-        tracker=run.tracker._replace(run=told.run_id or run.tracker.run),
         experiment=told.project or run.experiment,
         name=told.display_name or run.name,
-        started_ms=start.seconds * 1000 + start.nanos // 1_000_000 if start.seconds else run.started_ms,
+        state="running",  # also of one that had ended, and goes on in another file
+        started_ms=run.started_ms
+        if run.started_ms is not None or not start.seconds
+        else start.seconds * 1000 + start.nanos // 1_000_000,
         params={**run.params, **_params(told.config.update)},
         tags={**run.tags, **dict.fromkeys(told.tags, "")},
     )
@@ -153,7 +176,8 @@ def _grown(run: TrackedRun, history: Any) -> tuple[TrackedRun, list[MetricPoint]
     if seconds is None or not math.isfinite(seconds):
         return run, []
     t_ms = round(seconds * 1000)
-    step = round(numbers["_step"]) if "_step" in numbers else history.step.num
+    told = step_of(numbers.get("_step"))
+    step = told if told is not None else history.step.num
     points = [MetricPoint(name, t_ms, number, step) for name, number in numbers.items() if name[0] != "_"]
     metrics = {**run.metrics, **{point.metric: point.value for point in points}}
     # W&B has no record of the end but the exit, which has no time: the last that was logged stands for it.
@@ -175,16 +199,15 @@ def _plain(value_json: str) -> str:
 
 
 def _numbers(items: Iterable[Any]) -> Iterator[tuple[str, float]]:
-    """What is a number. W&B writes those that JSON has not as NaN and Infinity, with or without quotes."""
+    """What is a number. W&B writes those that JSON has not with or without quotes."""
     for item in items:
         try:
             value = json.loads(item.value_json)
         except ValueError:
             continue
-        if value in ("NaN", "Infinity", "-Infinity"):
-            value = float(value)
-        if (name := _name(item)) and isinstance(value, int | float) and not isinstance(value, bool):
-            yield name, float(value)
+        name, told = _name(item), number(value)
+        if name and told is not None:
+            yield name, told
 
 
 def _name(item: Any) -> str:

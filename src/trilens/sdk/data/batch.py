@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MOST_IDS: Final = 65_536  # told one by one; a batch of more is told by its count and digest
 MOST_NAME_BYTES: Final = 1024 * 1024
+_LONGEST_TEXT: Final = 4_096  # the server takes no longer names
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -33,8 +34,8 @@ class SampleBatch:
     ) -> None:
         """`indices`: of subsets, outermost first; an id is a place in the first of them."""
         self._ids = ids
-        self._dataset = dataset
-        self._shard = shard
+        self._dataset = dataset[:_LONGEST_TEXT]
+        self._shard = None if shard is None else shard[:_LONGEST_TEXT]
         self._epoch = epoch
         self._unknown = unknown
         self._indices = indices
@@ -119,14 +120,14 @@ def _is_number_of_array(value: Any) -> bool:
 def _told_ids(ids: list[Any]) -> dict[str, object]:
     kinds = {type(one) for one in ids}
     if kinds <= {int} and all(one in _INT64 for one in ids):
-        if (even := as_range(ids)) is not None:
+        if (even := as_range(ids)) is not None and even.stride in _INT64:
             return {"range": [even.first, even.count, even.stride], "digest": digest(ids)}
         if len(ids) > MOST_IDS:
             return {"unknown": "too many to tell one by one", "digest": digest(ids)}
         return {"ids": ids, "digest": digest(ids)}
     if kinds == {str}:
-        if len(ids) > MOST_IDS or sum(map(len, ids)) > MOST_NAME_BYTES:
-            return {"unknown": "too many to tell one by one", "digest": digest(ids)}
+        if len(ids) > MOST_IDS or sum(map(len, ids)) > MOST_NAME_BYTES or max(map(len, ids)) > _LONGEST_TEXT:
+            return {"unknown": "too many to tell one by one, or too long", "digest": digest(ids)}
         return {"names": ids, "digest": digest(ids)}
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise _Unreadable(f"the ids are neither whole numbers nor names: {names}"[:200])

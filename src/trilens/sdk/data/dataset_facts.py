@@ -51,6 +51,6 @@ def _epoch_of(loader: Any) -> int | None:
         inner = getattr(sampler, "batch_sampler", None)
         sampler = getattr(sampler, "sampler", None) if inner is None else inner
         epoch = getattr(sampler, "epoch", None)
-        if isinstance(epoch, int):
+        if isinstance(epoch, int) and epoch >= 0:
             return epoch
     return None

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def follow(recorder: Recorder, loader: Iterable[T], dataset: str | None = None) -> Followed[T]:
-    return Followed(recorder, loader, dataset)
+def follow(recorder: Recorder, loader: Iterable[T], dataset: str | None = None) -> Iterable[T]:
+    """What may be asked for its next batch as it is, may be so afterwards. What is followed, is once."""
+    if isinstance(loader, Followed | _FollowedIterator) and loader._recorder is recorder:
+        return loader
+    followed = Followed(recorder, loader, dataset)
+    return iter(followed) if hasattr(loader, "__next__") else followed
 
 
 class Followed(Generic[T]):
@@ -27,7 +31,7 @@ class Followed(Generic[T]):
     def __init__(self, recorder: Recorder, loader: Iterable[T], dataset: str | None) -> None:
         self._recorder = recorder
         self._loader = loader
-        self._dataset = dataset
+        self._dataset = None if dataset is None else str(dataset)
 
     def __iter__(self) -> Iterator[T]:
         recorder, loader = self._recorder, self._loader
@@ -36,6 +40,9 @@ class Followed(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return bool(self._loader)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_loader":  # of an object that is being copied, and has nothing yet
@@ -57,6 +64,12 @@ class _FollowedIterator(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Of an iterator that has more: a generator's `close`, the length of a DataLoader's."""
+        if name == "_batches":
+            raise AttributeError(name)
+        return getattr(self._batches, name)
 
     def __next__(self) -> T:
         recorder = self._recorder

@@ -63,7 +63,7 @@ class Peers:
             store, rank = self._connect()
             while not self._stop.wait(_LOOK_S):
                 self._turn(store, rank)
-        except (RuntimeError, ValueError) as error:  # the store is gone, with rank 0 or its launcher
+        except Exception as error:  # noqa: BLE001 - mostly that the store is gone, with rank 0 or its launcher
             if not self._stop.is_set() and torch_distributed() is not None:
                 self._recorder.guard.say("peers", f"the other ranks cannot be asked: {describe(error)}")
         finally:

@@ -56,13 +56,15 @@ class StacksFile:
                 faulthandler.dump_traceback_later(seconds, file=self._file)
 
     def dump(self) -> bytes:
-        """Where every Python thread is now."""
+        """Where every Python thread is now, the program's first one at the top."""
         with self._lock:
             if self._file is None:
                 return b""
             self._clear(self._file)
             faulthandler.dump_traceback(file=self._file, all_threads=True)
-            return self._content(self._file)
+            # faulthandler begins with the thread that asks, which is ours, and goes on from the newest.
+            threads = self._content(self._file).strip().split(b"\n\n")
+            return b"\n\n".join(reversed(threads)) + b"\n"
 
     def take(self) -> bytes:
         """What the timer wrote while nobody could set it again; empty also where another rank has sent it."""

@@ -68,6 +68,8 @@ class Watchdog:
         self._recorder.guard.run("stacks", self._send_stacks_of_others)  # of a life before this one
         while not self._stop.wait(self._look_s):
             self._recorder.guard.run("watchdog", self._look)
+        if self._stalled_s is not None:  # steps may have gone on since, and the run ended soon after
+            self._recorder.guard.run("watchdog", self._look)
 
     def _look(self) -> None:
         if self._recorder.silent:
@@ -80,7 +82,7 @@ class Watchdog:
             self._tell_frozen(stood_still_s, written)
         moved = self._clock.see(self._moment(now_s))
         if moved and self._stalled_s is not None:
-            self._tell_resumed(now_s)
+            self._tell_moving(now_s)
         elif self._stalled_s is not None:
             self._send_stacks_of_others()
         elif self._clock.is_stalled(now_s) and not self._is_done() and not is_being_debugged():
@@ -141,13 +143,13 @@ class Watchdog:
         except TimeoutError:
             return []
 
-    def _tell_resumed(self, now_s: float) -> None:
+    def _tell_moving(self, now_s: float) -> None:
         recorder = self._recorder
         length_s = now_s - (self._stalled_s or now_s)
         self._stalled_s = None
         self._show(stalled=False)
         recorder.note(
-            "resumed",
+            "moving",
             f"steps go on after about {length_s:.0f} s",
             data={"seconds": round(length_s, 1)},
             step=recorder.step,

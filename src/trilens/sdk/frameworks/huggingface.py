@@ -131,7 +131,7 @@ class TrainerTraining(Training):
         self._since_ns = monotonic_ns()
 
     def evaluate(self) -> None:
-        self.recorder.activity = "validation"
+        self.recorder.begin_activity("validation")
 
     def take_evaluation(self, state: Any, metrics: Mapping[str, Any]) -> None:
         values = {
@@ -145,7 +145,7 @@ class TrainerTraining(Training):
         self.end_evaluation()
 
     def end_evaluation(self) -> None:
-        self.recorder.activity = None
+        self.recorder.end_activity("validation")
         self._since_ns = monotonic_ns()
 
     def take_checkpoint(self, args: Any, state: Any) -> None:

@@ -193,14 +193,14 @@ class FitTraining(Training):
     def begin_validation(self) -> None:
         if not self._trainer.sanity_checking:
             self._validation_ns = monotonic_ns()
-            self.recorder.activity = "validation"
+            self.recorder.begin_activity("validation")
 
     def end_validation(self) -> None:
         trainer = self._trainer
         if not trainer.sanity_checking:
             validation = self.run.validation(_logged(trainer), step=trainer.global_step)
             validation.lasted(monotonic_ns() - self._validation_ns)
-            self.recorder.activity = None
+            self.recorder.end_activity("validation")
 
     def enter(self, phase: str) -> None:
         self.recorder.enter_phase(phase)
@@ -226,8 +226,19 @@ class FitTraining(Training):
 
 
 def _logged(trainer: Any) -> dict[str, Any]:
-    """What the module logged by `self.log` in this batch, or over the validation that has just ended."""
-    return dict(trainer._logger_connector.metrics["log"])
+    """What the module logged by `self.log` in this batch, or over the validation that has just ended.
+
+    Lightning's own list of them reads those of the progress bar back from the device, in every step.
+    """
+    from torch import Tensor
+
+    results, on_step = trainer._results, trainer._logger_connector._first_loop_iter is not None
+    values = {
+        results._forked_name(result, on_step)[1]: results._get_cache(result, on_step)
+        for _, result in results.valid_items()
+        if result.meta.logger
+    }
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
 def _is_loader(loader: Any) -> bool:

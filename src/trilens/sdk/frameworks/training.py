@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -100,8 +101,16 @@ def run_for_training(
     total_steps: int | None,
 ) -> Run:
     """The run that was given, else the one that is there, else a new one."""
-    run = given or latest_run()
+    told: dict[str, Any] = {
+        "experiment": experiment,
+        "name": name,
+        "tags": tags,
+        "config": config,
+        "total_steps": total_steps,
+    }
+    attach = sys.modules.get("trilens.sdk.attach")
+    run = given or (attach and attach.begin_for_trainer(told)) or latest_run()
     if run is None:
-        return init(experiment, name=name, tags=tags, config=config, total_steps=total_steps)
-    run.describe(experiment=experiment, name=name, tags=tags, config=config, total_steps=total_steps)
+        return init(**told)
+    run.describe(**told)
     return run

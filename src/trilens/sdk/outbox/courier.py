@@ -38,7 +38,7 @@ class Courier:
         match answer:
             case Taken(seq=seq) if seq is not None and seq >= lines[0].seq:
                 self._limit_bytes = min(REQUEST_BYTES, self._limit_bytes * 2)
-                waiting.forget(seq)
+                waiting.forget(min(seq, lines[-1].seq))  # what it was not sent, it cannot have
             case Taken():
                 return NotTaken(Trouble.WRONG, f"batch {lines[0].seq} was sent, taken is {answer.seq}")
             case Refused(seq=seq, why=why) if lines[0].seq <= seq <= lines[-1].seq:

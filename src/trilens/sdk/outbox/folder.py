@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import socket
+import stat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -64,17 +65,28 @@ class Found(NamedTuple):
 
     path: Path
     about: About
-    is_alive: bool
     bytes_there: int
     changed_s: float  # when something was last written to it
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process lives, or somebody sends what it left. Asking takes its lock for a moment, so
+        it is not done without need: whoever wants to send it must find it free."""
+        taken = take_folder(self.path)
+        if taken is None:
+            return self.path.exists()
+        taken.release()
+        return False
 
 
 def make_folder(root: Path, about: About) -> WriterFolder:
     """OSError when the disk does not take it."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Under a name nobody looks for until it is locked, so that nobody takes it for a dead one's.
+    _refuse_strangers(root)
+    # Under a name nobody looks for until it is locked, so that nobody takes it for a dead one's. It is there
+    # already when the disk was full at the first try.
     unready = root / f".{about.writer}"
-    unready.mkdir(mode=0o700)
+    unready.mkdir(mode=0o700, exist_ok=True)
     lock = _try_lock(unready / _LOCK, create=True)
     if lock is None:
         raise OSError(errno.EAGAIN, "the new folder is locked already", str(unready))
@@ -84,6 +96,13 @@ def make_folder(root: Path, about: About) -> WriterFolder:
     except OSError:
         os.close(lock)
         raise
+
+
+def _refuse_strangers(root: Path) -> None:
+    """Where everybody may make folders (/tmp), another user may have made this one, to read what we write."""
+    is_shared = root.parent.stat().st_mode & stat.S_IWOTH
+    if is_shared and root.lstat().st_uid not in (0, os.getuid()):
+        raise PermissionError(errno.EPERM, "the folder belongs to another user", str(root))
 
 
 def take_folder(path: Path) -> WriterFolder | None:
@@ -112,9 +131,9 @@ def _found(root: Path) -> Iterator[Found]:
     for path in paths:
         with contextlib.suppress(OSError, ValueError, TypeError):  # it has just gone, or is not ours
             about = _read_about(path / _ABOUT)
-            stats = [segment.stat() for segment in path.glob(_SEGMENTS)]
-            changed_s = max((stat.st_mtime for stat in stats), default=path.stat().st_mtime)
-            yield Found(path, about, _is_locked(path), sum(stat.st_size for stat in stats), changed_s)
+            files = [segment.stat() for segment in path.glob(_SEGMENTS)]
+            changed_s = max((file.st_mtime for file in files), default=path.stat().st_mtime)
+            yield Found(path, about, sum(file.st_size for file in files), changed_s)
 
 
 def _read_about(path: Path) -> About:
@@ -125,14 +144,6 @@ def _read_about(path: Path) -> About:
     if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, int) for one in numbers):
         raise TypeError(path)
     return about
-
-
-def _is_locked(path: Path) -> bool:
-    taken = take_folder(path)
-    if taken is None:
-        return True
-    taken.release()
-    return False
 
 
 def _try_lock(path: Path, *, create: bool) -> int | None:

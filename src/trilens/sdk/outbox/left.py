@@ -63,10 +63,10 @@ def left_behind(
 ) -> Iterator[LeftBehind]:
     """Those of dead processes, in the order in which they began."""
     for found in sorted(find_folders(root), key=lambda found: found.about.started_ms):
-        if found.is_alive or not wanted(found.about):
+        if not wanted(found.about):
             continue
         folder = take_folder(found.path)
-        if folder is None:  # somebody was quicker
+        if folder is None:  # its process lives, or somebody else sends it
             continue
         try:
             left = LeftBehind(folder, found.about, guard)

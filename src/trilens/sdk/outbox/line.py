@@ -7,6 +7,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.model.run_id import RUN_ID_PATTERN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,7 +16,9 @@ VERSION: Final = 1
 
 # As `encode` begins every line: which batch a line is can be told without reading all of it.
 _BEGINNING: Final = re.compile(
-    rb'\{"v":1,"run":"[A-Za-z0-9_.:-]{1,64}","rank":[0-9]{1,9},"writer":"[0-9a-f]{32}","seq":([0-9]{1,18}),'
+    rb'\{"v":1,"run":"'
+    + RUN_ID_PATTERN.encode()
+    + rb'","rank":[0-9]{1,9},"writer":"[0-9a-f]{32}","seq":([0-9]{1,18}),'
 )
 
 
@@ -63,7 +67,7 @@ def encode(header: Header, seq: int | None, t_ms: int, sections: Mapping[str, ob
         text = _dumps(fields)
     except ValueError:  # a number that JSON has no word for; rare, so looked for only then
         text = _dumps(_worded(fields))
-    return text.encode() + b"\n"
+    return text.encode("utf-8", "replace") + b"\n"  # half a character, of a path that is no text say
 
 
 def split(content: bytes, *, is_all: bool) -> Content:
@@ -85,7 +89,7 @@ def split(content: bytes, *, is_all: bool) -> Content:
 
 
 def _dumps(fields: object) -> str:
-    return json.dumps(fields, separators=(",", ":"), allow_nan=False, default=str)
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False, ensure_ascii=False, default=str)
 
 
 def _worded(value: object) -> object:

@@ -82,9 +82,12 @@ class Outbox:
         if self._spool.is_closed:
             return
         self._facts = sections.get("facts", self._facts)
-        line = encode(
-            self._header, self._seq, _now_ms(), {**self._introduction(), **sections, "state": self._stated()}
-        )
+        told = {**self._introduction(), **sections, "state": self._stated()}
+        try:
+            line = encode(self._header, self._seq, _now_ms(), told)
+        except Exception:
+            self._told = None  # who tells is told with the next one
+            raise
         self._spool.append(Line(self._seq, line))
         self._seq += 1
         self._shipping.told()

@@ -165,10 +165,13 @@ class Spool:
         equal share for each that lives: nobody removes what another living process has yet to send."""
         found = find_folders(self._root)
         over = sum(one.bytes_there for one in found) + self._segment_bytes - self._disk_bytes
+        if over <= 0:
+            return
+        living = [one for one in found if one.is_alive]
         for one in found:
-            if over > 0 and not one.is_alive:
+            if over > 0 and one not in living:
                 over -= self._shorten(one.path, over)
-        share = self._disk_bytes // max(1, sum(one.is_alive for one in found)) - self._segment_bytes
+        share = self._disk_bytes // max(1, len(living)) - self._segment_bytes
         own = sum(s.bytes_left for s in self._segments if isinstance(s, FileSegment))
         for segment in [s for s in self._segments if isinstance(s, FileSegment)]:
             if over <= 0 or own <= share:

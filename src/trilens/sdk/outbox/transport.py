@@ -39,6 +39,7 @@ class HttpTransport:
         self._parts = urlsplit(server)
         self._token = token
         self._connection: HTTPConnection | None = None
+        from trilens.sdk import loaded_before_threads  # noqa: F401 - by the thread of the program
 
     def post(self, body: bytes, *, for_dead: bool = False, deadline_s: float | None = None) -> Answer:
         timeout_s = _TIMEOUT_S if deadline_s is None else min(_TIMEOUT_S, deadline_s - time.monotonic())

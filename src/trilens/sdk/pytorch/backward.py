@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 _MOST_OUTPUTS: Final = 4  # marked: a loss and logits; of a hundred hidden states the first few will do
 _DEPTH: Final = 3
+_MOST_PARTS: Final = 64  # of a list or the like: one of a hundred thousand words is not looked through
 
 
 class Backward:
@@ -109,7 +111,7 @@ def _tensors(value: Any, depth: int) -> Iterator[Any]:
     if isinstance(value, torch.Tensor):
         yield value
     elif depth:
-        for part in _parts(value):
+        for part in islice(_parts(value), _MOST_PARTS):
             yield from _tensors(part, depth - 1)
 
 

@@ -22,7 +22,7 @@ def gradient_norm(optimizer: Any) -> Any | None:
     if not gradients or any(not _is_whole(gradient) for gradient in gradients):
         return None
     devices = {gradient.device for gradient in gradients}
-    if len(devices) > 1 or (gradients[0].is_cuda and is_capturing(gradients[0].device)):
+    if len(devices) > 1 or (gradients[0].is_cuda and is_capturing(gradients[0].device.index)):
         return None
     with torch.no_grad():
         norms = torch._foreach_norm(gradients, 2, dtype=torch.float32)

@@ -62,6 +62,12 @@ class Optimizers:
             self._recorder.leave_phase("optimizer")
 
     def _take(self, optimizer: Any) -> None:
+        if not hasattr(optimizer, "register_step_pre_hook"):
+            kind = type(optimizer).__qualname__
+            self._recorder.guard.lost(
+                "watch", why=f"{kind} is no torch.optim.Optimizer: its steps are not seen"
+            )
+            return
         self._handles += [
             optimizer.register_step_pre_hook(self._pre),
             optimizer.register_step_post_hook(self._post),
@@ -110,9 +116,9 @@ class Optimizers:
         self._after_step()
 
     def _tell_rate(self, rate: Any) -> None:
-        if isinstance(rate, torch.Tensor) and rate.is_cuda and is_capturing(rate.device):
+        if isinstance(rate, torch.Tensor) and rate.is_cuda and is_capturing(rate.device.index):
             return  # the copy would become a part of the graph
-        self._recorder.log({"lr": rate})
+        self._recorder.keep({"lr": rate})
 
 
 def _refers_to(known: weakref.ref[Any] | None, optimizer: Any) -> bool:

@@ -42,13 +42,17 @@ class Steps:
         if recorder.in_step and self._begun_here == recorder.n:
             recorder.end_step()
 
+    def forget(self) -> None:
+        _steps.pop(self._recorder, None)
 
-_steps: weakref.WeakKeyDictionary[Recorder, Steps] = weakref.WeakKeyDictionary()
+
+_steps: dict[Recorder, Steps] = {}
 
 
 def steps_of(recorder: Recorder) -> Steps:
-    """One for all models of a run: a GAN's two make one step together."""
+    """One for all models of a run, until it is finished: a GAN's two make one step together."""
     steps = _steps.get(recorder)
     if steps is None:
         steps = _steps[recorder] = Steps(recorder)
+        recorder.at_finish(steps.forget)
     return steps

@@ -100,9 +100,13 @@ class Watching:
         if self._is_forward:  # an interrupt left it open
             self._is_forward = False
             recorder.leave_phase("forward")
-        if recorder.silent or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
+        if recorder.silent or torch._C._current_graph_task_id() != -1:
             return
-        if getattr(module, "_is_replica", False):  # nn.DataParallel: in a thread of its own
+        if not torch.is_grad_enabled():
+            if not recorder.in_step:  # a validation: the last steps' values need not wait for its end
+                recorder.settle_here()
+            return
+        if "_is_replica" in vars(module):  # nn.DataParallel: in a thread of its own
             return
         self._backward.close_stale()
         self._optimizers.close_stale()

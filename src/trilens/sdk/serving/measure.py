@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trilens.sdk.serving.request import CURRENT
+from trilens.sdk.serving.request import CURRENT, leave
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -114,7 +114,7 @@ class _Steps:
         try:
             item = advance(value)
         finally:
-            CURRENT.reset(token)
+            leave(token)
         self._request.first_token()
         return item
 
@@ -138,6 +138,6 @@ class _AsyncSteps:
         try:
             item = await step
         finally:
-            CURRENT.reset(token)
+            leave(token)
         self._request.first_token()
         return item

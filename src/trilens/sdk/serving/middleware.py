@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trilens.sdk.exposition import CONTENT_TYPE
 from trilens.sdk.guard import describe
 from trilens.sdk.serving.program import PROGRAM
-from trilens.sdk.serving.request import CURRENT
+from trilens.sdk.serving.request import CURRENT, leave
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, MutableMapping
@@ -77,20 +77,21 @@ class Middleware:
             error = e
             raise
         finally:
-            CURRENT.reset(token)
+            leave(token)
             answer.end(error)
 
 
 class _Answer:
     """What can be seen of an answer on its way out."""
 
-    __slots__ = ("_complete", "_left", "_request", "_status")
+    __slots__ = ("_complete", "_is_whole", "_left", "_request", "_status")
 
     def __init__(self, request: Request) -> None:
         self._request = request
         self._status: int | None = None
         self._complete = False
         self._left = False
+        self._is_whole = False  # its length was known before its first part: it is not made while it is sent
 
     def received(self, receive: Receive) -> Receive:
         async def watched() -> Message:
@@ -106,7 +107,7 @@ class _Answer:
             kind = message["type"]
             if kind == "http.response.body":
                 more = message.get("more_body", False)
-                if more and message.get("body"):
+                if more and not self._is_whole and message.get("body"):
                     self._request.first_token()
                 try:
                     await send(message)
@@ -117,6 +118,7 @@ class _Answer:
             else:
                 if kind == "http.response.start":
                     self._status = message["status"]
+                    self._is_whole = any(name == b"content-length" for name, _ in message.get("headers", ()))
                 await send(message)
 
         return watched

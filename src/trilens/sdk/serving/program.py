@@ -1,4 +1,4 @@
-"""What a process that serves has of the SDK: its figures, and the port that shows them."""
+"""What a process that serves has of the SDK: its figures, the port that shows them, and who is told of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trilens.sdk.metrics import write_labels
 from trilens.sdk.options import read_options
 from trilens.sdk.serving.figures import Figures
 from trilens.sdk.serving.queues import Queues
+from trilens.sdk.serving.registration import Registration
 from trilens.sdk.serving.request import Request
 
 if TYPE_CHECKING:
@@ -30,13 +31,14 @@ class ServingProgram:
 
     def __init__(self) -> None:
         self._begin_anew()
+        self.queues = Queues(self.guard)
 
     def _begin_anew(self) -> None:
         self.guard = Guard()
         self.figures = Figures()
-        self.queues = Queues(self.guard)
         self.needs_port = True  # until it has one, or its figures are shown elsewhere
         self._port: MetricsPort | None = None
+        self._registration: Registration | None = None
         self._lock = threading.Lock()
 
     def begin(self, model: object = "", version: object = "") -> Request:
@@ -69,6 +71,9 @@ class ServingProgram:
                 self._port = MetricsPort(self.text, *_place(options), self.guard)
                 if self._port.address is not None:
                     self.guard.say("port", f"metrics of this server on http://{self._port.address}/metrics")
+                    self._registration = self.guard.run(
+                        "registration", Registration, self._port.address, options, self.guard
+                    )
             return self._port.address
 
     def text(self) -> str:
@@ -78,12 +83,16 @@ class ServingProgram:
         """In a forked child: the port and the counts are the parent's."""
         port = self._port
         self._begin_anew()
+        self.queues.begin_anew(self.guard)
         if port is not None:
             port.abandon()
 
     def close(self) -> None:
         with self._lock:
             port, self._port = self._port, None
+            registration, self._registration = self._registration, None
+        if registration is not None:
+            registration.close()
         if port is not None:
             port.close()
 

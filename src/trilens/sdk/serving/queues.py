@@ -24,9 +24,13 @@ class Queue:
     """What waits under one name: as many as the watched object holds, and those that entered and have not
     left. Any thread."""
 
-    def __init__(self, labels: LabelPairs, watched: Callable[[], int] | None) -> None:
+    def __init__(self, labels: LabelPairs, watched: Callable[[], int | None] | None) -> None:
         self.labels = labels
         self._watched = watched
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Also in a forked child: who waits there waits in the parent."""
         self._lock = threading.Lock()
         self._entered = 0
         self._duration = Histogram(DURATION_S)
@@ -52,8 +56,18 @@ class Queue:
         finally:
             self.leave(entered)
 
-    def depth(self) -> int:
-        return self._entered + (self._watched() if self._watched is not None else 0)
+    def depth(self) -> int | None:
+        """None once the program has let go of what is watched."""
+        if self._watched is None:
+            return self._entered
+        held = self._watched()
+        return None if held is None else self._entered + held
+
+    def is_gone(self) -> bool:
+        try:
+            return self.depth() is None
+        except Exception:  # noqa: BLE001 - the program's own function, which may work again
+            return False
 
     def durations(self, name: str) -> list[str]:
         with self._lock:
@@ -73,11 +87,22 @@ class Queues:
             if found is not None and watched is None:
                 return found
             queue = Queue(labels, self._size_of(watched))
+            if len(self._queues) >= MOST_QUEUES:
+                gone = [each for each, one in self._queues.items() if one.is_gone()]
+                for each in gone:
+                    del self._queues[each]
             if labels in self._queues or len(self._queues) < MOST_QUEUES:
                 self._queues[labels] = queue
             else:
                 self._guard.lost("queue", why=f"more than {MOST_QUEUES}")
             return queue
+
+    def begin_anew(self, guard: Guard) -> None:
+        """In a forked child: those that the program made before it are still there."""
+        self._guard = guard
+        self._lock = threading.Lock()
+        for queue in self._queues.values():
+            queue.begin_anew()
 
     def lines(self) -> Iterator[str]:
         queues = tuple(self._queues.values())
@@ -94,7 +119,7 @@ class Queues:
             yield "# TYPE inference_queue_duration_seconds histogram"
             yield from durations
 
-    def _size_of(self, watched: object) -> Callable[[], int] | None:
+    def _size_of(self, watched: object) -> Callable[[], int | None] | None:
         if watched is None:
             return None
         qsize = getattr(watched, "qsize", None)
@@ -110,15 +135,15 @@ class Queues:
         return None
 
 
-def _while_alive(watched: object, size: Callable[[object], int]) -> Callable[[], int]:
+def _while_alive(watched: object, size: Callable[[object], int]) -> Callable[[], int | None]:
     """The SDK must not keep a queue alive that the program has let go of."""
     try:
         reference = weakref.ref(watched)
     except TypeError:  # a plain list has no weak references
         return lambda: size(watched)
 
-    def ask() -> int:
+    def ask() -> int | None:
         queue = reference()
-        return 0 if queue is None else size(queue)
+        return None if queue is None else size(queue)
 
     return ask

@@ -23,6 +23,13 @@ CANCELLED = "cancelled"  # who asked does not want the answer any more
 CURRENT: ContextVar[Request | None] = ContextVar("trilens_request", default=None)
 
 
+def leave(token: Token[Request | None]) -> None:
+    try:
+        CURRENT.reset(token)
+    except (ValueError, RuntimeError):  # in another context than it was entered in, or for the second time
+        CURRENT.set(None)
+
+
 class Request:
     """Begun when it is made. Nothing it is told raises; what it is told after its end is not counted."""
 
@@ -102,10 +109,7 @@ class Request:
     ) -> None:
         self.end_by(error)
         if self._token is not None:
-            try:
-                CURRENT.reset(self._token)
-            except ValueError:  # left in another context than it was entered in
-                CURRENT.set(None)
+            leave(self._token)
 
     def _added(self, before: int | None, more: int) -> int | None:
         try:

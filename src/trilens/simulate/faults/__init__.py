@@ -30,6 +30,7 @@ _STRIKES: Final[dict[FaultKind, Callable[[Scene, Fault, Random], bool]]] = {
     FaultKind.NODE_NOT_READY: of_nodes.node_not_ready,
     FaultKind.EXPORTER_SILENT: of_nodes.exporter_silent,
     FaultKind.SPOT_RECLAIM: of_nodes.spot_reclaim,
+    FaultKind.BAD_BATCH: of_jobs.bad_batch,
 }
 _LOOK_AGAIN_S: Final = 60.0  # for a target, where there is none yet
 _PATIENCE: Final = 240  # looks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.simulate.program_output import collective_timeout
+from trilens.simulate.training import BadBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,17 @@ def nan(scene: Scene, fault: Fault, chance: Random) -> bool:
     job.run.trouble.nan_from_step = step
     told = scene.tell(fault.kind, job=job, detail=f"from step {step}")
     scene.on_attempt[job].append(told)
+    return True
+
+
+def bad_batch(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """It lies in the data: who goes back to a checkpoint before it meets it again."""
+    job = scene.training(fault, chance)
+    if job is None or job.run is None:
+        return False
+    rank, step = scene.rank(fault, job, chance), int(job.run.step_at(scene.work.t_s)) + 1
+    job.bad_batches[step] = BadBatch(rank, fault.factor)
+    scene.over(scene.tell(fault.kind, job=job, rank=rank, detail=f"step {step}"))
     return True
 
 

@@ -44,6 +44,12 @@ class SimulatorProcess:
             raise SimulatorFailed(f"the simulator ended with exit code {self._process.wait()}")
         return Described.from_json(line)
 
+    def send_records_to(self, server: str) -> None:
+        """Training ranks tell this server, at a URL, of their steps from now on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{server}\n")
+        self._process.stdin.flush()
+
     def __enter__(self) -> SimulatorProcess:
         return self
 

@@ -17,6 +17,7 @@ from trilens.simulate.over_http.discovery import definitions
 from trilens.simulate.over_http.exporters import DCGM_TARGETS, PROGRAM_TARGETS, Exporters
 from trilens.simulate.over_http.kube_api import KubeApi
 from trilens.simulate.over_http.pace import Pace
+from trilens.simulate.over_http.record_sender import RecordSender
 from trilens.simulate.over_http.watches import News
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class SimulatedCluster:
         self._port = port
         self._on_end = on_end
         self._failure: Exception | None = None
+        self._sender: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = News()
         self._ready: Future[int] = Future()
@@ -109,6 +111,18 @@ class SimulatedCluster:
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
 
+    def send_records_to(self, server: str) -> None:
+        """From another thread: training ranks tell this server, at a URL, of their steps from now on, and no
+        other any more."""
+
+        async def begin() -> None:
+            if self._sender is not None:
+                self._sender.cancel()
+            self._sender = asyncio.create_task(RecordSender(self._world, server).send())
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(begin(), self._loop).result()
+
     def write_kubeconfig(self, file: Path) -> None:
         """For kubectl, or anything else that takes one. It is JSON, which is YAML too."""
         name = "simulated"
@@ -149,12 +163,17 @@ class SimulatedCluster:
             self._ready.set_result(runner.addresses[0][1])
             await self._let_time_pass()
         finally:
+            if self._sender is not None:
+                self._sender.cancel()
+                await asyncio.gather(self._sender, return_exceptions=True)
             await runner.cleanup()
 
     async def _let_time_pass(self) -> None:
         while not self._stop.is_set():
             self._world.advance(self._pace.now_ms())
             self._news.tell()
+            if self._sender is not None and self._sender.done():
+                self._sender.result()  # raises: it ends by itself only where the server refuses what is sent
             try:
                 async with asyncio.timeout(_BEAT_S):
                     await self._stop.wait()

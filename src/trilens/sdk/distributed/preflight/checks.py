@@ -48,13 +48,8 @@ class Finding:
     nodes: tuple[str, ...] = ()
 
 
-def check_facts(facts: Sequence[RankFacts], *, on_gpu: bool) -> list[Finding]:
-    found: list[Finding] = []
-    for check in _CHECKS:
-        found += check(facts)
-    if on_gpu:
-        found += _gpus(facts)
-    return found
+def check_facts(facts: Sequence[RankFacts]) -> list[Finding]:
+    return [finding for check in _CHECKS for finding in check(facts)]
 
 
 def _finding(check: str, level: Level, text: str, who: Iterable[RankFacts]) -> Finding:
@@ -65,6 +60,10 @@ def _finding(check: str, level: Level, text: str, who: Iterable[RankFacts]) -> F
 
 
 def _gpus(facts: Sequence[RankFacts]) -> list[Finding]:
+    """Where any rank has one, all must: else the whole job runs on the processors."""
+    if all(one.gpu is None for one in facts):
+        why = next((one.gpu_trouble for one in facts if one.gpu_trouble), None)
+        return [_finding("gpu", Level.WARN, why, facts)] if why else []
     found = [
         _finding("gpu", Level.FAIL, one.gpu_trouble or "no GPU", [one]) for one in facts if one.gpu is None
     ]
@@ -129,10 +128,16 @@ def _limits(facts: Sequence[RankFacts]) -> list[Finding]:
         text = f"{min(one.open_files or 0 for one in few)} open files allowed: large jobs need more"
         found.append(_finding("open-files", Level.WARN, text, few))
     uses_rdma = [one for one in facts if any(i.name.startswith("ib") and i.is_up for i in one.interfaces)]
-    if pinned := [one for one in uses_rdma if 0 <= (one.locked_memory_bytes or 0) < LEAST_LOCKED_MEMORY]:
+    if pinned := [
+        one for one in uses_rdma if 0 <= _or_no_limit(one.locked_memory_bytes) < LEAST_LOCKED_MEMORY
+    ]:
         text = "too little memory may be locked (ulimit -l): RDMA will fail"
         found.append(_finding("locked-memory", Level.FAIL, text, pinned))
     return found
+
+
+def _or_no_limit(limit: int | None) -> int:
+    return -1 if limit is None else limit
 
 
 def _network(facts: Sequence[RankFacts]) -> list[Finding]:
@@ -195,4 +200,4 @@ def _odd_ones(
     return [_finding(check, level, f"{what} differs: {values}, where most have {usual}", odd)]
 
 
-_CHECKS: Final = (_versions, _settings, _limits, _network)
+_CHECKS: Final = (_versions, _settings, _limits, _network, _gpus)

@@ -36,6 +36,7 @@ class Gpu:
     free_bytes: int
     uncorrected_errors: int | None = None  # since the driver was loaded
     rows_to_remap: bool | None = None  # a reset is waited for
+    index: int = 0  # as this rank's PyTorch counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +90,18 @@ def _gpu(torch: Any, local_rank: int) -> tuple[Gpu | None, str | None]:
         built = torch.version.cuda is not None
         return None, "this PyTorch is built for CUDA but sees no GPU" if built else None
     seen = torch.cuda.device_count()
-    if local_rank >= seen:
+    index = 0 if seen == 1 else local_rank  # a launcher that shows each rank its own GPU shows it only that
+    if index >= seen:
         return None, f"local rank {local_rank} has no GPU: PyTorch sees {seen}"
     try:
-        free, total = torch.cuda.mem_get_info(local_rank)
-        told = torch.cuda.get_device_properties(local_rank)
+        free, total = torch.cuda.mem_get_info(index)
+        told = torch.cuda.get_device_properties(index)
     except RuntimeError as error:
         return None, str(error).split("\n", 1)[0]
     uuid = getattr(told, "uuid", None)
     name = f"GPU-{uuid}" if uuid is not None else None
     errors, rows = _health(name)
-    return Gpu(told.name, name, total, free, errors, rows), None
+    return Gpu(told.name, name, total, free, errors, rows, index), None
 
 
 def _health(uuid: str | None) -> tuple[int | None, bool | None]:

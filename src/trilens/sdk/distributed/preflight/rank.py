@@ -83,19 +83,19 @@ def _together(
     stage.enter("looking at the machines")
     facts: list[RankFacts] = [own] * dist.get_world_size()
     dist.all_gather_object(facts, own)
-    on_gpu = all(one.gpu is not None for one in facts) and _each_has_its_own(facts)
-    device = facts[0].gpu.name if on_gpu and facts[0].gpu is not None else "cpu"
-    backend = "nccl" if on_gpu else "gloo"
+    gpu = own.gpu if _each_has_its_own(facts) else None
+    device = facts[0].gpu.name if gpu is not None and facts[0].gpu is not None else "cpu"
+    backend = "gloo" if gpu is None else "nccl"
 
     stage.enter("comparing clocks")
     clock = _clock(dist, own.machine)
 
     deadline_s = time.monotonic() + limit_s
     group = None
-    if on_gpu:
-        torch.cuda.set_device(own.local_rank)
+    if gpu is not None:
+        torch.cuda.set_device(gpu.index)
         group = dist.new_group(backend="nccl", timeout=datetime.timedelta(seconds=limit_s + _SPARE_S))
-    bench = Bench(torch, f"cuda:{own.local_rank}" if on_gpu else "cpu", group, deadline_s)
+    bench = Bench(torch, "cpu" if gpu is None else f"cuda:{gpu.index}", group, deadline_s)
     stage.enter("computing")
     flops_per_s = bench.compute()
     all_reduces: list[AllReduce] = []
@@ -135,9 +135,10 @@ def _together(
 
 
 def _each_has_its_own(facts: Sequence[RankFacts]) -> bool:
-    """NCCL refuses two ranks on one GPU."""
-    known = [one.gpu.uuid for one in facts if one.gpu is not None and one.gpu.uuid is not None]
-    return len(known) == len(set(known))
+    """A GPU, that is: NCCL needs one for each rank, and refuses two ranks on one."""
+    gpus = [one.gpu for one in facts if one.gpu is not None]
+    known = [gpu.uuid for gpu in gpus if gpu.uuid is not None]
+    return len(gpus) == len(facts) and len(known) == len(set(known))
 
 
 def _clock(dist: Any, machine: str) -> ClockOffset | None:

@@ -90,7 +90,7 @@ def node_results(results: Sequence[RankResult]) -> tuple[NodeResult, ...]:
 
 def judge(report: Report, *, compare: bool) -> tuple[Finding, ...]:
     results = report.results
-    found = check_facts([one.facts for one in results], on_gpu=report.backend == "nccl")
+    found = check_facts([one.facts for one in results])
     found += _clocks(results)
     found += _slow_ranks(results)
     found += _slow_reach(report)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trilens.sdk.progress import MOST_BLOCKS, Progress
+from trilens.model.progress import MOST_BLOCKS, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +110,33 @@ def test_steps_counted_from_one_end_at_the_whole() -> None:
     told(progress, 20, first=1)
     assert progress.ratio == 1.0
     assert progress.time_left() == (0.0, 0.0, 0.0)
+
+
+def test_where_it_began_to_count_is_known_from_before() -> None:
+    resumed = Progress(20, first=1)
+    told(resumed, 5, first=6)
+    assert (resumed.done_steps, resumed.ratio) == (10, 0.5)
+    from_zero = Progress(20, first=0)
+    told(from_zero, 5, first=5)
+    assert (from_zero.done_steps, from_zero.ratio) == (10, 0.5)
+
+
+def test_a_program_that_tells_of_every_tenth_step_only() -> None:
+    progress = Progress(1_000, first=0)
+    for i in range(50):
+        progress.add(i * 10 + 9, i * 10**10)
+    assert progress.ratio == 0.5
+    assert progress.time_left() == (500.0, 500.0, 500.0)
+
+
+def test_steps_done_again_are_left_again_and_the_way_back_is_no_step() -> None:
+    progress = Progress(1_000)
+    told(progress, 400)
+    at_ns = 400 * 10**9 + 3_600 * 10**9
+    for i in range(20):
+        progress.add(300 + i, at_ns + i * 10**9)
+    assert progress.ratio == 0.32
+    assert progress.time_left() == (680.0, 680.0, 680.0)
 
 
 def test_a_training_that_goes_on_longer_than_it_said_is_done() -> None:

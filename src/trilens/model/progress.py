@@ -1,5 +1,8 @@
 """How far a training is, and how long it still takes: an estimate with bounds, or nothing.
 
+The SDK tells it of its own process, and whoever lists runs of all of them, by this one method. Steps have the
+numbers that the program gives them, and so may count by tens, or go back.
+
 The time of a step is measured from the end of one to the end of the next, so that checkpoints, validation and
 waits between steps count. Times are gathered in at most 64 blocks of equally many steps; the first quarter of
 them is left out as warm-up. What remains is the mean time of a block times the blocks that are left.
@@ -28,26 +31,36 @@ class TimeLeft(NamedTuple):
     high: float
 
 
+def steps_done(first: int, last: int) -> int:
+    """Of a training whose lowest step has the number `first`, when `last` is done. One that does not begin
+    with 1 is taken to count from 0: where its beginning is not known, that is off by one at most."""
+    return last if first == 1 else last + 1
+
+
 class Progress:
-    def __init__(self, total_steps: int | None) -> None:
+    """`first` is the lowest number of any step, where earlier lives of the program did some."""
+
+    def __init__(self, total_steps: int | None, first: int | None = None) -> None:
         self.total_steps = total_steps
-        self._first: int | None = None  # the number of the first step: some count from 1
-        self._last = 0
+        self._first = first
+        self._last: int | None = None
         self._blocks: list[float] = []  # seconds
         self._block_steps = 1
         self._open_steps = 0
-        self._open_since_ns: int | None = None
+        self._open_since_ns = 0
 
     def add(self, step: int, end_ns: int) -> None:
-        if self._first is None:
-            self._first = step
-        self._last = step
-        if self._open_since_ns is None:  # the first step, which compiles and warms up, is not timed
+        self._first = step if self._first is None else min(self._first, step)
+        last, self._last = self._last, step
+        # The first step, which compiles and warms up, is not timed; nor is what it took to go back.
+        if last is None or step <= last:
             self._open_since_ns = end_ns
+            self._open_steps = 0
             return
-        self._open_steps += 1
-        if self._open_steps == self._block_steps:
-            self._blocks.append((end_ns - self._open_since_ns) / 1e9)
+        self._open_steps += step - last
+        if self._open_steps >= self._block_steps:
+            took_s = (end_ns - self._open_since_ns) / 1e9
+            self._blocks.append(took_s * self._block_steps / self._open_steps)
             self._open_since_ns = end_ns
             self._open_steps = 0
             if len(self._blocks) == MOST_BLOCKS:
@@ -56,24 +69,26 @@ class Progress:
                 self._block_steps *= 2
 
     @property
-    def done_steps(self) -> int:
+    def done_steps(self) -> int | None:
         """Of the whole training, also what an earlier life of the program did."""
-        if self._first is None:
-            return 0
-        return self._last if self._first == 1 else self._last + 1
+        if self._first is None or self._last is None:
+            return None
+        return steps_done(self._first, self._last)
 
     @property
     def ratio(self) -> float | None:
         """None while nobody said how many steps there are, or none is done."""
-        if not self.total_steps or self._first is None:
+        done = self.done_steps
+        if not self.total_steps or done is None:
             return None
-        return min(1.0, self.done_steps / self.total_steps)
+        return min(1.0, done / self.total_steps)
 
     def time_left(self) -> TimeLeft | None:
         """None while too little is known."""
-        if not self.total_steps or self._first is None:
+        done = self.done_steps
+        if not self.total_steps or done is None:
             return None
-        left = self.total_steps - self.done_steps
+        left = self.total_steps - done
         if left <= 0:
             return TimeLeft(0.0, 0.0, 0.0)
         blocks = self._blocks[len(self._blocks) // 4 :]
