@@ -69,7 +69,9 @@ def test_ids_are_told_in_little_space_with_a_digest(ids: Any, expected: dict[str
 
 
 @pytest.mark.parametrize(
-    "ids", [[1, "a"], [1.5], [(1, 2)], [2**63], [True, False], [None], {"a": 1}, object()], ids=repr
+    "ids",
+    [[1, "a"], [1.5], [(1, 2)], [2**63], [True, False], [None], {"a": 1}, object()],
+    ids=lambda ids: type(ids).__name__ if type(ids) is object else repr(ids),
 )
 def test_what_is_no_id_is_unknown_with_the_reason(ids: Any) -> None:
     fields = SampleBatch(ids, dataset="d").told()
