@@ -101,7 +101,10 @@ def test_ways_to_name_a_run(server: str, written: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["runs", "show", "5f"], "'5f' may be any of 5f9c-tuned (exp/tuned), 5f3a-base (exp/base)"),
+        (
+            ["runs", "show", "5f"],
+            "'5f' may be any of 5f9c-tuned (exp/tuned, failed), 5f3a-base (exp/base, finished)",
+        ),
         (["runs", "show", "nothing"], "no run 'nothing' is known"),
         (["runs", "--state", "asleep"], "none of running, stalled, finished, failed, lost"),
         (["lineage", "base"], "ask one question"),
@@ -207,3 +210,16 @@ def test_who_saw_a_sample(server: str) -> None:
     nobody = trilens_here("lineage", "--sample", "no/such.jpg", "--server", server)
     assert (nobody.returncode, nobody.stdout) == (0, "")
     assert "no batch with sample no/such.jpg is known" in nobody.stderr
+
+
+def test_of_several_runs_with_one_name_the_latest_is_shown_and_the_others_are_named() -> None:
+    source = some_runs()
+    source.facts[:] = [replace(one, name="again") for one in source.facts]
+    with running(Api(runs=source).build()) as url:
+        for written in ("again", "exp/again"):
+            answer = trilens_here("runs", "show", written, "--json", "--server", url)
+            assert json.loads(answer.stdout)[0]["run"]["run"] == TUNED
+            assert (
+                f"the latest called '{written}', {TUNED}; others are {BASE} (exp/again, finished)"
+                in answer.stderr
+            )

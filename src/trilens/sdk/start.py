@@ -13,7 +13,8 @@ from trilens.sdk.devices import Devices
 from trilens.sdk.exposition import MetricsPort
 from trilens.sdk.guard import Guard
 from trilens.sdk.identity import Identity, identify
-from trilens.sdk.options import DEFAULT_PORT, read_options
+from trilens.sdk.loopback import is_out_of_reach
+from trilens.sdk.options import DEFAULT_PORT, DEFAULT_SERVER, read_options
 from trilens.sdk.own_metrics import show_own_metrics
 from trilens.sdk.plain import plain_facts
 from trilens.sdk.process_facts import ProcessFacts, listens_beyond_this_machine, reachable
@@ -139,7 +140,7 @@ def _begin(options: Options, given: Given, guard: Guard) -> Run:
     shown = TrainingMetrics(recorder, total_steps)
     port = _metrics_port(recorder) if options.metrics else None
     address = reachable(port.address if port else None, identity, options.environ.get("POD_IP"))
-    outbox = guard.run("records", _outbox, recorder, address)
+    outbox = guard.run("records", _outbox, recorder, _scraped(address, options))
     show_own_metrics(recorder, outbox)
     background = Background(recorder, shown, outbox)
     run = Run(recorder, shown, Parts(background, outbox, port, address))
@@ -190,6 +191,13 @@ def _metrics_port(recorder: Recorder) -> MetricsPort:
     base = int(port) if port else DEFAULT_PORT
     first = base + recorder.identity.local_rank if base else 0
     return MetricsPort(recorder.metrics.text, host.strip("[]"), first, recorder.guard)
+
+
+def _scraped(address: str | None, options: Options) -> str | None:
+    """What the server is told to scrape: it would take an address of loopback for its own machine."""
+    if address is None or is_out_of_reach(address, options.server or DEFAULT_SERVER):
+        return None
+    return address
 
 
 def _outbox(recorder: Recorder, metrics_address: str | None) -> Outbox:

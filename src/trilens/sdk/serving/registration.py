@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from trilens.sdk import loaded_before_threads  # noqa: F401
 from trilens.sdk.guard import describe
 from trilens.sdk.identity import identify
+from trilens.sdk.loopback import is_out_of_reach
 from trilens.sdk.options import DEFAULT_SERVER
 from trilens.sdk.process_facts import reachable
 
@@ -26,7 +27,6 @@ PATH: Final = "/api/v1/programs/heartbeat"
 HEARTBEAT_S: Final = 15.0
 _LONGEST_WAIT_S: Final = 120.0  # while there is no server
 _TIMEOUT_S: Final = 5.0
-_LOOPBACK: Final = ("127.", "localhost", "[::1]", "::1")
 
 
 class Registration:
@@ -39,7 +39,7 @@ class Registration:
         self._guard = guard
         self._stopping = threading.Event()
         told = _told(address, options)
-        if told["address"].startswith(_LOOPBACK) and not _host(self._server).startswith(_LOOPBACK):
+        if is_out_of_reach(told["address"], self._server):
             text = f"{self._server} cannot scrape {address}: set TRILENS_METRICS_LISTEN=:PORT"
             guard.say("registration", text)
             return
@@ -93,7 +93,3 @@ def _told(address: str, options: Options) -> dict[str, Any]:
         "heartbeat_s": HEARTBEAT_S,
     }
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or ""
