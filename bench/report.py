@@ -142,8 +142,8 @@ def sdk(found: SdkResult) -> str:
         (
             one.name,
             f"{one.burst_us:.1f}",
+            f"{one.cpu_us - bare.cpu_us:.1f}",
             f"{one.median_us:.1f} / {one.mean_us:.1f}",
-            f"{one.cpu_us - bare.cpu_us:.0f}",
             f"{own.burst_us / one.burst_us:.3f} / {own.median_us / one.median_us:.3f}",
         )
         for one in found.costs
@@ -152,8 +152,8 @@ def sdk(found: SdkResult) -> str:
     head = (
         "with",
         "in bursts: us a step",
+        "CPU us with all threads",
         "beside work: median / mean us",
-        "CPU us a step, all threads",
         "Trilens to it",
     )
     goals = [
