@@ -50,6 +50,7 @@ def test_one_that_does_no_steps_any_more() -> None:
     job = running()
     found = standing(job, later_s=120)
     assert (found.state, found.since_ms) == (RunState.STALLED, job.now_ms + 900)
+    assert found.time_left is None, "nobody knows when a stall ends"
     job.source.told_processes[:] = [replace(one, phase="validation") for one in job.source.told_processes]
     assert standing(job, later_s=120).state is RunState.RUNNING
 

@@ -139,8 +139,9 @@ def show_contents(found: dict[str, Any]) -> None:
     one = found["checkpoint"]
     typer.echo(f"checkpoint of step {one['step']} of {found['run']}")
     took = "" if one["seconds"] is None else f" in {show_brief(one['seconds'])}"
+    written = "written" if one["ok"] else "not written whole"
     typer.echo(
-        f"  written {'well' if one['ok'] else 'badly'}{took} at {show_moment(one['start_ms'] / 1000)} in "
+        f"  {written}{took} at {show_moment(one['start_ms'] / 1000)} in "
         f"attempt {ranges(one['attempts'])} by {_ranks(one['ranks'])}, {size_text(one['size_bytes'])}"
     )
     for path in one["paths"][:_IDS]:

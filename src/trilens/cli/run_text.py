@@ -167,8 +167,8 @@ def _progress(one: dict[str, Any]) -> tuple[str, str, str]:
     left = one["time_left"]
     if left is None:
         return done, progress, _UNKNOWN
-    text = f"{show_length(left['seconds'])} ({show_length(left['low'])} to {show_length(left['high'])})"
-    return done, progress, text
+    text, low, high = (show_length(left[name]) for name in ("seconds", "low", "high"))
+    return done, progress, text if low == high else f"{text} ({low} to {high})"
 
 
 def _ranks_text(count: int) -> str:

@@ -55,7 +55,7 @@ class Standing:
     step: int | None
     steps_done: int | None
     progress: float | None
-    time_left: TimeLeft | None  # of what goes on
+    time_left: TimeLeft | None  # None unless it goes on: nobody knows when a stall ends
     phase: str | None
     values: Mapping[str, float]  # of the last step of its lowest rank
     pace: Pace | None
@@ -144,7 +144,7 @@ def _standing(
         max((one.step for one in current if one.step is not None), default=None),
         progress.done_steps,
         progress.ratio,
-        progress.time_left() if alive else None,
+        progress.time_left() if state is RunState.RUNNING else None,
         next((one.phase for one in alive if one.phase is not None), None),
         values,
         at_pace,
