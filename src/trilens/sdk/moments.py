@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ _SURE_NS: Final = 200_000_000  # a `with` enters at once; what has not by then w
 _MOST_SIZING_NS: Final = 3_000_000_000
 
 
-class Moment:
+class Moment(ABC):
     """A plain call tells it as done. Used as `with` it is timed, and an exception makes it a failure.
 
     The background thread tells it on, because only a moment later it is sure which of the two it was.
@@ -72,11 +73,13 @@ class Moment:
             self.duration_us is not None or monotonic_ns() - self._begun_ns > _SURE_NS
         )
 
+    @abstractmethod
     def fields(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """As the protocol has them in its section."""
 
+    @abstractmethod
     def show(self, metrics: TrainingMetrics) -> None:
-        raise NotImplementedError
+        """Puts it on /metrics."""
 
 
 class Checkpoint(Moment):
