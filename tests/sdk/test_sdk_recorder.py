@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trilens.sdk import blocks as blocks_module
 from trilens.sdk import recorder as recorder_module
+from trilens.sdk.blocks import PhaseBlock, StepBlock
 from trilens.sdk.guard import Guard
 from trilens.sdk.identity import Identity
 from trilens.sdk.moments import Checkpoint, Validation
 from trilens.sdk.options import Options
-from trilens.sdk.recorder import PhaseBlock, Reading, Recorder, StepBlock
+from trilens.sdk.recorder import Reading, Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +59,8 @@ class Seen:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(recorder_module, "monotonic_ns", clock)
+    for module in (recorder_module, blocks_module):
+        monkeypatch.setattr(module, "monotonic_ns", clock)
     return clock
 
 

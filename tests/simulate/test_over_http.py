@@ -119,6 +119,7 @@ def test_time_passes_while_it_is_served() -> None:
     world = grown(load_scenario("default").sized(8), now_ms=START_MS, age_ms=0)
     with SimulatedCluster(world, speed=1000.0) as cluster:
         until(lambda: cluster.ask(lambda w: w.now_ms) > START_MS + 60_000, "time stands still")
+        assert cluster.ask(lambda w: w.now_ms) > START_MS + 60_000
 
 
 def test_a_defect_is_told_where_it_is_ended() -> None:

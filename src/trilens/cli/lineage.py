@@ -61,7 +61,6 @@ def lineage(
 ) -> None:
     """Ask which samples a step or a checkpoint saw, who saw a sample, and what came before a spike."""
     from trilens.cli import lineage_text
-    from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.run_naming import run_meant
     from trilens.model.errors import RequestError
@@ -75,32 +74,35 @@ def lineage(
         run_id = run_meant(client, run) if run is not None else None
         path = f"/api/runs/{quote(run_id or '')}"
         if sample is not None:
-            filters = {"run": run_id, "dataset": dataset}
-            answer = client.get(
-                f"/api/samples/{quote(sample, safe='')}",
-                {name: text for name, text in filters.items() if text is not None},
-            )
-            show_notes(answer)
-            _print(answer["data"], as_json, lambda found: lineage_text.show_sightings(sample, found))
-            return
-        if before_spike:
+            found = _sightings(client, sample, run_id, dataset)
+            _print(found, as_json, lambda found: lineage_text.show_sightings(sample, found))
+        elif before_spike:
             answer = client.get(f"{path}/spikes", {"value": value, "window": str(window)})
             _print([answer["data"]], as_json, lambda found: lineage_text.show_spikes(found[0]))
-            return
-        if step is not None:
-            found = _step(client, path, step, rank)
+        elif step is not None:
+            at_step = _step(client, path, step, rank)
             if samples:
-                _lines(batch for one in found["ranks"] for batch in one["batches"])
+                _lines(batch for one in at_step["ranks"] for batch in one["batches"])
             else:
-                _print([found], as_json, lambda found: lineage_text.show_step(found[0]))
-            return
-        assert checkpoint is not None
-        where, params = _checkpoint(client, path, checkpoint)
-        if samples:
-            _lines(_batches(client, where, params))
-            return
-        answer = client.get(where, params)
-        _print([answer["data"]], as_json, lambda found: lineage_text.show_contents(found[0]))
+                _print([at_step], as_json, lambda found: lineage_text.show_step(found[0]))
+        else:
+            assert checkpoint is not None
+            where, params = _checkpoint(client, path, checkpoint)
+            if samples:
+                _lines(_batches(client, where, params))
+            else:
+                contents = client.get(where, params)["data"]
+                _print([contents], as_json, lambda found: lineage_text.show_contents(found[0]))
+
+
+def _sightings(client: "Client", sample: str, run: str | None, dataset: str | None) -> list[dict[str, Any]]:
+    from trilens.cli.answer import show_notes
+
+    filters = {name: text for name, text in (("run", run), ("dataset", dataset)) if text is not None}
+    answer = client.get(f"/api/samples/{quote(sample, safe='')}", filters)
+    show_notes(answer)
+    found: list[dict[str, Any]] = answer["data"]
+    return found
 
 
 def _print(found: list[dict[str, Any]], as_json: bool, show: Any) -> None:

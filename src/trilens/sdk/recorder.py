@@ -22,7 +22,6 @@ from trilens.sdk.values import as_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
 
     from trilens.sdk.guard import Guard
     from trilens.sdk.identity import Identity
@@ -277,7 +276,7 @@ class Recorder:
         if not self.in_step:
             return
         step, phase = self.step or 0, None
-        if error is not None and self.failed_in is not None and self.failed_in[:2] == _told_apart(error):
+        if error is not None and self.failed_in is not None and self.failed_in[:2] == told_apart(error):
             phase = self.failed_in[2]
         self._close_phases(monotonic_ns())
         self.in_step = False
@@ -614,7 +613,7 @@ class Recorder:
         return self.last_step_ended_ns is not None and monotonic_ns() - self.last_step_ended_ns > ns
 
 
-def _told_apart(error: BaseException) -> tuple[int, str]:
+def told_apart(error: BaseException) -> tuple[int, str]:
     """An id alone may be another exception's once this one is gone."""
     return id(error), describe(error)
 
@@ -628,62 +627,3 @@ def _all_ready(laters: Sequence[Later]) -> bool:
         return all(later.ready() for later in reversed(laters))  # the last to be ready first
     except Exception:  # noqa: BLE001 - reading it will say what is wrong
         return True
-
-
-class StepBlock:
-    """`with run.step():`. One object for all steps: they do not nest."""
-
-    __slots__ = ("_recorder", "number", "samples", "tokens")
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self.number: int | None = None
-        self.samples: int | None = None
-        self.tokens: int | None = None
-
-    def __enter__(self) -> None:
-        self._recorder.begin_step(self.number)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._recorder.end_step(self.samples, self.tokens)
-        else:
-            self._recorder.abort_step(error)
-
-
-class PhaseBlock:
-    """`with run.phase("forward"):`. One object for each name.
-
-    The common case, one phase after another inside a step, is done here without a further call.
-    """
-
-    __slots__ = ("_name", "_recorder")
-
-    def __init__(self, recorder: Recorder, name: str) -> None:
-        self._recorder = recorder
-        self._name = name
-
-    def __enter__(self) -> None:
-        recorder = self._recorder
-        if recorder.in_step and recorder.phase is None and recorder.device_clock is None:
-            recorder.phase = self._name
-            recorder._mark_ns = monotonic_ns()
-        else:
-            recorder.enter_phase(self._name)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        recorder = self._recorder
-        name = self._name
-        if recorder.phase is name and not recorder._outer and recorder.device_clock is None:
-            ns = monotonic_ns() - recorder._mark_ns
-            phases = recorder._phases
-            phases[name] = phases[name] + ns if name in phases else ns
-            recorder.phase = None
-        else:
-            recorder.leave_phase(name)
-        if error is not None and (recorder.failed_in is None or recorder.failed_in[0] != id(error)):
-            recorder.failed_in = (*_told_apart(error), name)

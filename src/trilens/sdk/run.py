@@ -6,11 +6,11 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from trilens.sdk import lifetime
+from trilens.sdk.blocks import PhaseBlock, StepBlock
 from trilens.sdk.guard import describe
 from trilens.sdk.moments import Checkpoint, Moments, Validation
 from trilens.sdk.options import as_label
 from trilens.sdk.plain import plain_facts
-from trilens.sdk.recorder import PhaseBlock, StepBlock
 from trilens.sdk.values import LONGEST_NAME
 
 if TYPE_CHECKING:
