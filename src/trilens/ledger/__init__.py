@@ -1,0 +1,1 @@
+"""Money: prices, which GPU-second was whose and for what, and how it all adds up to the bill."""

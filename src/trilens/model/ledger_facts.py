@@ -1,0 +1,120 @@
+"""What is known of a span of time, for booking it: who had which GPU, and what ran on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from trilens.model.event import EventRecord
+    from trilens.model.gpu import BindingInterval, GpuInterval
+    from trilens.model.imported import ImportedJob, UsagePoint
+    from trilens.model.life import MembershipInterval, PhaseInterval
+    from trilens.model.machine import MachineInterval
+    from trilens.model.run import CheckpointRecord, RankProcess, RunFacts, RunId, ValidationRecord
+    from trilens.model.run_sums import AttemptSpan
+    from trilens.model.workload import WorkloadKey
+
+
+class LifeKey(NamedTuple):
+    """One life of one rank of a run."""
+
+    run: RunId
+    rank: int
+    attempt: int
+
+
+class Owner(NamedTuple):
+    """Who a workload belongs to, from `from_ms` on until the next; the first holds for all time before."""
+
+    from_ms: int
+    team: str | None
+    cost_centre: str | None
+    experiment: str | None
+    queue: str | None
+
+
+class LastStep(NamedTuple):
+    """The nearest step of a life outside of a span of time. `pace_us` is from one step's end to the next,
+    in the minute that it ended in."""
+
+    step: int
+    start_us: int
+    end_us: int
+    pace_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepMinutes:
+    """The steps of all ranks, added up by the minute in which they ended; columns of one length, in the order
+    of run, rank, attempt and minute.
+
+    A stall is longer than a minute, so it always lies between two rows: none is missed by adding up. Times
+    are of the clock of rank 0, as far as offsets are known.
+    """
+
+    runs: tuple[RunId, ...]  # what `run` counts
+    run: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    attempt: NDArray[np.int32]
+    minute: NDArray[np.int64]  # since 1970
+    steps: NDArray[np.int64]
+    first_step: NDArray[np.int64]
+    last_step: NDArray[np.int64]
+    first_start_us: NDArray[np.int64]
+    first_end_us: NDArray[np.int64]
+    last_end_us: NDArray[np.int64]
+    step_us: NDArray[np.int64]  # all steps together
+    data_us: NDArray[np.int64]  # of their phases, the program's time
+    sync_us: NDArray[np.int64]
+    checkpoint_us: NDArray[np.int64]
+    device_us: NDArray[np.int64]  # all phases on the GPU together; 0 where no event told
+    device_sync_us: NDArray[np.int64]
+    tokens: NDArray[np.int64]  # 0 where not told
+    samples: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+
+def no_minutes() -> StepMinutes:
+    narrow, wide = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    return StepMinutes((), narrow, narrow, narrow, *([wide] * 15))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that overlaps [from_ms, to_ms), whole: who reads clips it. Ends that are not known are None."""
+
+    from_ms: int
+    to_ms: int
+    machines: Sequence[MachineInterval] = ()
+    gpus: Sequence[GpuInterval] = ()
+    bindings: Sequence[BindingInterval] = ()
+    members: Sequence[MembershipInterval] = ()
+    owners: Mapping[WorkloadKey, Sequence[Owner]] = field(default_factory=dict)
+    phases: Sequence[PhaseInterval] = ()
+    faults: Sequence[EventRecord] = ()  # of GPUs, from a day before on: what they broke may still be
+    runs: Mapping[RunId, RunFacts] = field(default_factory=dict)  # of the lives below
+    lives: Sequence[RankProcess] = ()
+    minutes: StepMinutes = field(default_factory=no_minutes)
+    earlier: Mapping[LifeKey, LastStep] = field(default_factory=dict)  # the last that ended before from_ms
+    later: Mapping[LifeKey, LastStep] = field(default_factory=dict)  # the first that ended at or after to_ms
+    checkpoints: Sequence[CheckpointRecord] = ()
+    validations: Sequence[ValidationRecord] = ()
+    jobs: Sequence[ImportedJob] = ()
+    usage: Sequence[UsagePoint] = ()
+
+
+class RunHistory(NamedTuple):
+    """A whole run, for finding what of it was lost."""
+
+    processes: Sequence[RankProcess]
+    spans: Sequence[AttemptSpan]
+    checkpoints: Sequence[CheckpointRecord]
