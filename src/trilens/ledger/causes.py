@@ -1,4 +1,4 @@
-"""Why a GPU-second is in its bucket: one word each, kept with the rows; `cost why` makes sentences of them."""
+"""Why a GPU-second is in its bucket: one word each, kept with the rows; `cost why` says them in sentences."""
 
 from __future__ import annotations
 
