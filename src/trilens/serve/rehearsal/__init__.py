@@ -1,0 +1,1 @@
+"""Simulated time through the parts of a server: without its sockets, and without waiting for the clock."""

@@ -1,0 +1,49 @@
+"""A simulated cluster, followed for hours of its own time by the parts that a server has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trilens.serve.gpu_bindings import GpuBindings
+from trilens.serve.gpu_reports import StoredReports
+from trilens.serve.rehearsal.events import KernelEvents
+from trilens.serve.rehearsal.objects import FollowedObjects
+from trilens.serve.rehearsal.ranks import TellingRanks
+from trilens.serve.rehearsal.telemetry import ScrapedTelemetry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trilens.simulate.world import World
+    from trilens.store.store import Store
+
+_LOOK_MS: Final = 15_000
+_SCRAPE_MS: Final = 60_000
+_TELL_MS: Final = 900_000  # ranks tell what they did since: where nobody watches, sooner is of no use
+
+
+def follow(
+    world: World, store: Store, cluster: str, to_ms: int, progress: Callable[[float], None] | None = None
+) -> None:
+    """Everything that happens until then is in the store when this returns."""
+    objects = FollowedObjects(world, store, cluster)
+    telemetry = ScrapedTelemetry(world, store, cluster)
+    events = KernelEvents(world, store)
+    ranks = TellingRanks(world, store, _TELL_MS / 1000)
+    gpus = GpuBindings(store.gpus, StoredReports(store), objects)
+    start_ms = world.now_ms
+    try:
+        while world.now_ms < to_ms:
+            world.advance(min(to_ms, world.now_ms + _LOOK_MS))
+            passed_ms = world.now_ms - start_ms
+            objects.look()
+            events.look()
+            if passed_ms % _SCRAPE_MS == 0:
+                telemetry.look()
+            gpus.look(world.now_ms)
+            if passed_ms % _TELL_MS == 0 or world.now_ms == to_ms:
+                ranks.look()
+            if progress is not None:
+                progress(passed_ms / (to_ms - start_ms))
+    finally:
+        ranks.stop()

@@ -1,0 +1,72 @@
+"""The objects of a simulated cluster, told to the resolvers in the order in which they changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from trilens.collect.kubernetes.catalogue import ALL
+from trilens.collect.kubernetes.objects import ObjectReader
+from trilens.collect.kubernetes.sink import Several
+from trilens.model.kubernetes import GroupKind
+from trilens.resolve.clusters import Clusters
+from trilens.resolve.gpus.cluster_view import view_of
+from trilens.resolve.operators import BY_KIND
+from trilens.resolve.pod_warnings import PodWarnings
+from trilens.settings.ownership import OwnershipSettings
+from trilens.settings.topology import TopologySettings
+from trilens.simulate.objects import RESOURCES
+
+if TYPE_CHECKING:
+    from trilens.model.kubernetes import KubeObject
+    from trilens.resolve.gpus.cluster_view import ClusterView
+    from trilens.simulate.objects import Resource
+    from trilens.simulate.world import World
+    from trilens.store.store import Store
+
+_WATCHED = {kind.group_kind: kind for kind in ALL}
+
+
+class FollowedObjects:
+    def __init__(self, world: World, store: Store, cluster: str) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._reader = ObjectReader(cluster)
+        self._clusters = Clusters(OwnershipSettings(), TopologySettings(), store.workloads)
+        self._heard_by = Several(self._clusters, PodWarnings(store.events))
+        self._seen = 0
+        for kind in BY_KIND:
+            self._heard_by.synced(cluster, kind)
+
+    def look(self) -> None:
+        """Takes what changed since the last look. Owners that went are noticed before their pods go."""
+        now_ms = self._world.now_ms
+        changes = [
+            (change, resource)
+            for resource in RESOURCES
+            if GroupKind(resource.group, resource.kind) in _WATCHED
+            for change in self._world.objects.changes_since(self._seen, resource.group, resource.plural)
+        ]
+        for change, resource in sorted(changes, key=lambda one: one[0].resource_version):
+            obj = self._read(resource, change.object)
+            if change.type != "DELETED":
+                self._heard_by.changed(obj)
+                continue
+            self._heard_by.removed(obj)
+            if obj.kind not in ("Pod", "Event"):
+                self._clusters.settle(now_ms)
+        self._seen = self._world.objects.resource_version
+        self._clusters.settle(now_ms)
+
+    def _read(self, resource: Resource, manifest: dict[str, object]) -> KubeObject:
+        kind = _WATCHED[GroupKind(resource.group, resource.kind)]
+        return self._reader.read(kind, resource.version, orjson.dumps(manifest))
+
+    # What GpuBindings asks of the clusters that are watched
+
+    def settled(self) -> frozenset[str]:
+        return frozenset({self._cluster})
+
+    def gpu_views(self) -> list[ClusterView]:
+        return [view_of(self._clusters[self._cluster], is_settled=True)]

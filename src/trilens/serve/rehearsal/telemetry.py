@@ -1,0 +1,66 @@
+"""What the exporters and inference servers of a simulated cluster say, scraped into the store."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from trilens.collect.appender import Appender, ScrapeStats
+from trilens.collect.config import ScrapeConfig
+from trilens.collect.ingest import TargetIngest
+from trilens.model.labels import make_labels
+from trilens.simulate.world import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trilens.simulate.world import World
+    from trilens.store.store import Store
+
+_MINUTE: Final = timedelta(minutes=1)
+_SCRAPE: Final = ScrapeConfig(job_name="simulated", scrape_interval=_MINUTE, scrape_timeout=_MINUTE)
+
+
+class ScrapedTelemetry:
+    def __init__(self, world: World, store: Store, cluster: str) -> None:
+        self._world = world
+        self._store = store
+        self._cluster = cluster
+        self._appender = Appender(store, ScrapeStats())
+        self._targets: dict[str, TargetIngest] = {}
+
+    def look(self) -> None:
+        """One scrape of each: those that are gone end."""
+        here: set[str] = set()
+        for node in self._world.nodes:
+            here.add(node)
+            labels = {"job": "dcgm", "instance": node}
+            self._scrape(node, labels, partial(self._world.dcgm_text, node))
+        for uid, endpoint in self._world.metrics_endpoints().items():
+            here.add(uid)
+            labels = {"job": "programs", "namespace": endpoint.namespace, "pod": endpoint.pod}
+            self._scrape(uid, labels, partial(self._world.metrics_text, uid))
+        for gone in self._targets.keys() - here:
+            self._end(self._targets.pop(gone))
+
+    def _scrape(self, name: str, labels: dict[str, str], text: Callable[[], bytes]) -> None:
+        target = self._targets.get(name)
+        if target is None:
+            found = make_labels({**labels, "cluster": self._cluster})
+            target = self._targets[name] = TargetIngest(_SCRAPE, found, self._store)
+        try:
+            body = text()
+        except (Silent, KeyError):
+            self._end(target)
+            return
+        now_ms = self._world.now_ms
+        read = target.read(body, openmetrics=False, t_ms=now_ms)
+        self._appender.append(read.batch)
+        if len(read.stale):
+            self._appender.append(self._appender.stale(read.stale, now_ms))
+
+    def _end(self, target: TargetIngest) -> None:
+        ended = target.fail()
+        if len(ended):
+            self._appender.append(self._appender.stale(ended, self._world.now_ms))
