@@ -38,11 +38,19 @@ class LocalJob(NamedTuple):
     processes: tuple[LocalProcess, ...]
 
 
+class Hardware(NamedTuple):
+    """What the machine has beside its GPUs. None where its agent does not tell."""
+
+    cpus: int | None = None
+    memory_bytes: int | None = None
+
+
 class NodeJobs(NamedTuple):
     """All of them on one machine, at one look."""
 
     node: str
     jobs: tuple[LocalJob, ...]
+    hardware: Hardware = Hardware()
 
 
 def member_name(node: str, name: str, pid: int) -> str:

@@ -61,7 +61,7 @@ class ClusterResolver:
         self.cluster = cluster
         self._rules = OwnershipRules(ownership)
         self._system_namespaces = ownership.system_namespaces
-        self._topology = topology
+        self.topology = topology
         self._sink = sink
         self._objects = Objects()
         self._readable = Readable()
@@ -204,13 +204,18 @@ class ClusterResolver:
     def place_of(self, node: str) -> Place | None:
         """Zone, rack, switch and NVLink domain of a node; None for one that is not there."""
         found = self._objects.named(_NODE, "", node)
-        return place_of(found, self._topology) if found is not None else None
+        return place_of(found, self.topology) if found is not None else None
 
     def nodes(self) -> Iterator[KubeObject]:
         for name in self._nodes.names():
             found = self._objects.named(_NODE, "", name)
             if found is not None:
                 yield found
+
+    @property
+    def knows_nodes(self) -> bool:
+        """False where they were not read yet, or may not be."""
+        return self._readable.is_synced(_NODE)
 
     def pods(self) -> Iterator[KubeObject]:
         """Those that were placed in a workload, or found to be in none."""

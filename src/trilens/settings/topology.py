@@ -1,4 +1,4 @@
-"""Where a node stands: the labels that tell, which every site names differently."""
+"""Where a node stands and how it was bought: the labels that tell, which every site names differently."""
 
 from __future__ import annotations
 
@@ -35,4 +35,19 @@ class TopologySettings(Group):
     nvlink_domain: Texts = Field(
         default=("nvidia.com/gpu.clique", "network.topology.nvidia.com/accelerator"),
         description="Node labels for the NVLink domain.",
+    )
+    region: Texts = Field(
+        default=("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+        description="Node labels for the region, for prices.",
+    )
+    instance_type: Texts = Field(
+        default=("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+        description="Node labels for the machine's type, for prices.",
+    )
+    purchase: Texts = Field(
+        default=("purchase",),
+        description=(
+            "Node labels that say how it is paid: `on-demand`, `spot`, `reserved` or `owned`. "
+            "Without one, the labels of its cloud or autoscaler do."
+        ),
     )

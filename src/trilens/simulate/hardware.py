@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
+class Host(NamedTuple):
+    """What a cloud sells with so many of these GPUs in it."""
+
+    instance_type: str
+    vcpus: int
+    memory_gib: int
+
+
 class Model(NamedTuple):
     product: str  # as the driver says it, and dcgm-exporter's modelName
     memory_mib: int
@@ -26,6 +34,27 @@ MODELS: Final[dict[str, Model]] = {
     "L40S": Model("NVIDIA L40S", 46_068, 500, 33, 350, 2520, 210, 9001, 0, 90, has_memory_sensor=False),
     "L4": Model("NVIDIA L4", 23_034, 430, 13, 72, 2040, 210, 6251, 0, 88, has_memory_sensor=False),
 }
+
+# Amazon's, because every GPU of the table is sold there; by model and number of GPUs.
+_HOSTS: Final[dict[tuple[str, int], Host]] = {
+    ("H200", 8): Host("p5en.48xlarge", 192, 2048),
+    ("H100", 1): Host("p5.4xlarge", 16, 256),
+    ("H100", 8): Host("p5.48xlarge", 192, 2048),
+    ("A100", 8): Host("p4de.24xlarge", 96, 1152),
+    ("L40S", 1): Host("g6e.xlarge", 4, 32),
+    ("L40S", 4): Host("g6e.12xlarge", 48, 384),
+    ("L40S", 8): Host("g6e.48xlarge", 192, 1536),
+    ("L4", 1): Host("g6.xlarge", 4, 16),
+    ("L4", 4): Host("g6.12xlarge", 48, 192),
+    ("L4", 8): Host("g6.48xlarge", 192, 768),
+}
+
+
+def host_of(model: str, gpus: int, instance_type: str | None = None) -> Host:
+    """A machine that nobody sells has a name that no price list knows."""
+    sold = _HOSTS.get((model, gpus), Host(f"sim.{model.lower()}.{gpus}x", 24 * gpus, 256 * gpus))
+    return sold._replace(instance_type=instance_type) if instance_type else sold
+
 
 _COMPUTE_SLICES: Final = 7  # into which MIG divides a GPU
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
-from uuid import UUID, uuid5
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 import numpy as np
 
 from trilens.simulate.bank import WORLD_FAMILIES, GpuBank, Span
 from trilens.simulate.cluster import condition
-from trilens.simulate.hardware import MODELS, mig_share
+from trilens.simulate.hardware import MODELS, host_of, mig_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,13 +242,15 @@ def show_health(api: Cluster, machine: Machine) -> None:
 
 def _node(api: Cluster, pool: Pool, number: int, name: str, gpus: int, places: int) -> KubeDict:
     model = MODELS[pool.model]
+    host = host_of(pool.model, gpus, pool.instance_type)
     rack = f"{pool.name}-rack-{number // pool.nodes_per_rack:03}"
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": f"sim.{pool.model.lower()}.{gpus}x",
-        "topology.kubernetes.io/region": "sim-1",
+        "node.kubernetes.io/instance-type": host.instance_type,
+        "karpenter.sh/capacity-type": "spot" if pool.spot else "on-demand",
+        "topology.kubernetes.io/region": pool.region,
         "topology.kubernetes.io/zone": pool.zone,
         "topology.kubernetes.io/rack": rack,
         "network.topology.nvidia.com/leaf": f"leaf-{rack}",
@@ -261,16 +263,20 @@ def _node(api: Cluster, pool: Pool, number: int, name: str, gpus: int, places: i
         "nvidia.com/mig.strategy": "mixed" if pool.mig else "none",
         "trilens.sim/pool": pool.name,
     }
-    if pool.spot:
-        labels["karpenter.sh/capacity-type"] = "spot"
-    amounts = {"cpu": "192", "memory": "2113409236Ki", "pods": "110", gpu_resource(pool): str(places)}
+    amounts = {
+        "cpu": str(host.vcpus),
+        "memory": f"{host.memory_gib * 1024 * 1000}Ki",  # a part of it is the firmware's
+        "ephemeral-storage": "524275692Ki",
+        "pods": "110",
+        gpu_resource(pool): str(places),
+    }
     ready = condition("Ready", "KubeletReady", api.time, "kubelet is posting ready status")
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {}},
         "spec": {
-            "providerID": f"sim:///{pool.zone}/{name}",
+            "providerID": f"aws:///{pool.zone}/i-{uuid5(NAMESPACE_DNS, name).hex[:17]}",
             "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
         },
         "status": {

@@ -99,7 +99,9 @@ class Pool(_Part):
     mig: str | None = None
     time_slices: int = Field(default=1, ge=1, le=48)
     spot: bool = False
-    zone: str = "zone-a"
+    instance_type: str | None = None
+    region: str = "us-east-1"
+    zone: str = "us-east-1a"
     nodes_per_rack: int = Field(default=4, ge=1)
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trilens.model.errors import ScrapeError
 from trilens.model.event import EventKind, EventRecord, Victim
 from trilens.model.gpu import GpuKey
-from trilens.model.node import LocalJob, LocalProcess, NodeJobs, Restarts, member_name, member_uid
+from trilens.model.node import Hardware, LocalJob, LocalProcess, NodeJobs, Restarts, member_name, member_uid
 from trilens.model.workload import GpuUuid, WorkloadKey
 
 if TYPE_CHECKING:
@@ -44,9 +44,15 @@ def read_processes(answer: dict[str, Any]) -> NodeJobs:
         for use in answer["processes"]:
             by_pid.setdefault(int(use["pid"]), []).append(use)
         jobs = tuple(_job(entry, by_pid) for entry in answer["workloads"])
-        return NodeJobs(str(answer["node"]), jobs)
+        return NodeJobs(str(answer["node"]), jobs, _hardware(answer.get("hardware") or {}))
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise _not_understood("processes", e) from e
+
+
+def _hardware(told: dict[str, Any]) -> Hardware:
+    """Agents from before the ledger tell nothing of it."""
+    cpus, memory = told.get("cpus"), told.get("memory_bytes")
+    return Hardware(int(cpus) if cpus else None, int(memory) if memory else None)
 
 
 def _not_understood(what: str, error: Exception) -> ScrapeError:

@@ -13,6 +13,7 @@ from trilens.collect.node.fault_ledger import FaultEvent, FaultLedger
 from trilens.collect.node.fault_watch import FaultWatch
 from trilens.collect.node.gpu_readings import GpuReadings
 from trilens.collect.node.gpus import Gpus
+from trilens.collect.node.hardware import read_hardware
 from trilens.collect.node.holders import labels_by_uuid
 from trilens.collect.node.kernel_log import read_boot_id
 from trilens.collect.node.local_workloads import group_processes
@@ -43,6 +44,7 @@ class NodeAgent:
         """`open_kernel_log` is None when the kernel's log is not to be read."""
         self._settings = settings
         self._node = node
+        self._hardware = read_hardware(settings.proc_dir)
         redact = Redaction(settings.redact)
         self._output = PodOutput(
             settings.pod_logs,
@@ -94,6 +96,7 @@ class NodeAgent:
         alone = [use.process for use in uses if use.process and not use.process.belonging.pod_uid]
         return {
             "node": self._node,
+            "hardware": self._hardware._asdict(),
             "processes": [
                 {
                     "gpu": use.gpu.number,

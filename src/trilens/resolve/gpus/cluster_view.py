@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.resolve.accelerators import gpu_capacity
 from trilens.resolve.gpus.annotations import GpuGroups, assigned
+from trilens.resolve.machines import machine_of
 from trilens.resolve.reading import items, section, text
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trilens.model.workload import PodKey
     from trilens.resolve.accelerators import GpuCapacity
     from trilens.resolve.gpus.annotations import Assigned
+    from trilens.resolve.machines import SeenMachine
     from trilens.resolve.resolver import ClusterResolver
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -26,11 +28,13 @@ class NodeView(NamedTuple):
     name: str
     aliases: frozenset[str]  # what else a reporter may call it
     capacity: GpuCapacity | None
+    seen: SeenMachine | None = None  # the whole machine, as it was bought
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """`is_settled` is False until the cluster was read through: a pod that is not here may be there."""
+    """`is_settled` is False until the cluster was read through: a pod that is not here may be there. So may a
+    node, where its nodes may not be read."""
 
     cluster: str
     members: Mapping[PodKey, MembershipInterval]
@@ -38,6 +42,7 @@ class ClusterView:
     nodes: tuple[NodeView, ...] = ()
     assigned: Mapping[PodKey, tuple[Assigned, ...]] = field(default_factory=dict)
     is_settled: bool = True
+    knows_nodes: bool = True
 
 
 def view_of(resolver: ClusterResolver, *, is_settled: bool) -> ClusterView:
@@ -50,7 +55,13 @@ def view_of(resolver: ClusterResolver, *, is_settled: bool) -> ClusterView:
         members,
         frozenset(resolver.no_workload),
         tuple(
-            NodeView(node.name, frozenset(_aliases(node)), gpu_capacity(node)) for node in resolver.nodes()
+            NodeView(
+                node.name,
+                frozenset(_aliases(node)),
+                gpu_capacity(node),
+                machine_of(node, resolver.topology),
+            )
+            for node in resolver.nodes()
         ),
         {
             key: found
@@ -58,6 +69,7 @@ def view_of(resolver: ClusterResolver, *, is_settled: bool) -> ClusterView:
             if (pod := by_uid.get(key.uid)) is not None and (found := tuple(assigned(pod, groups)))
         },
         is_settled,
+        resolver.knows_nodes,
     )
 
 

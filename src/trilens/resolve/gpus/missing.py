@@ -41,7 +41,8 @@ def compare(
     alive = {gpu.key.uuid for gpu in reporting}  # perhaps on another node, or divided anew
     found = []
     for view in views:
-        for name, _, capacity in view.nodes:
+        for node in view.nodes:
+            name, capacity = node.name, node.capacity
             if capacity is None:
                 continue
             gpus = here.get((view.cluster, name), [])
