@@ -14,7 +14,7 @@ from trilens.store.options import StoreOptions
 from trilens.store.record_writer import RecordWriter
 from trilens.store.records import RECORD_TABLES, delete_expired_records
 from trilens.store.store import Store
-from trilens.store.workload_rows import TABLES, WORKLOADS
+from trilens.store.workload_rows import OWNERS, TABLES, WORKLOADS
 from trilens.store.workloads import Span, WorkloadRecords
 
 if TYPE_CHECKING:
@@ -136,4 +136,5 @@ def test_the_upkeep_keeps_records_as_long_as_it_is_told(
 
 def test_every_table_says_when_a_row_is_over() -> None:
     for table in RECORD_TABLES:
-        assert table is WORKLOADS or table.over in table.columns, f"{table.name} would never expire"
+        goes_with_others = table in (WORKLOADS, OWNERS)
+        assert goes_with_others or table.over in table.columns, f"{table.name} would never expire"

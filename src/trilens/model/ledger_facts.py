@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from trilens.model.run import CheckpointRecord, RankProcess, RunFacts, RunId, ValidationRecord
     from trilens.model.run_sums import AttemptSpan
     from trilens.model.workload import WorkloadKey
+
+
+DATA_PHASES: Final = ("data",)
+SYNC_PHASES: Final = ("grad_sync", "barrier")
+CHECKPOINT_PHASES: Final = ("checkpoint",)
 
 
 class LifeKey(NamedTuple):
@@ -56,7 +61,8 @@ class StepMinutes:
     of run, rank, attempt and minute.
 
     A stall is longer than a minute, so it always lies between two rows: none is missed by adding up. Times
-    are of the clock of rank 0, as far as offsets are known.
+    are of the clock of rank 0, as far as offsets are known. First and last are by the time at which they
+    ended: a process that goes back has a last step below its first one.
     """
 
     runs: tuple[RunId, ...]  # what `run` counts
@@ -71,10 +77,10 @@ class StepMinutes:
     first_end_us: NDArray[np.int64]
     last_end_us: NDArray[np.int64]
     step_us: NDArray[np.int64]  # all steps together
-    data_us: NDArray[np.int64]  # of their phases, the program's time
+    data_us: NDArray[np.int64]  # of DATA_PHASES, the program's time; the others likewise
     sync_us: NDArray[np.int64]
     checkpoint_us: NDArray[np.int64]
-    device_us: NDArray[np.int64]  # all phases on the GPU together; 0 where no event told
+    device_us: NDArray[np.int64]  # all phases on the GPU but DATA_PHASES, in which it waits; 0: none told
     device_sync_us: NDArray[np.int64]
     tokens: NDArray[np.int64]  # 0 where not told
     samples: NDArray[np.int64]
@@ -102,7 +108,7 @@ class Facts:
     phases: Sequence[PhaseInterval] = ()
     faults: Sequence[EventRecord] = ()  # of GPUs, from a day before on: what they broke may still be
     runs: Mapping[RunId, RunFacts] = field(default_factory=dict)  # of the lives below
-    lives: Sequence[RankProcess] = ()
+    lives: Sequence[RankProcess] = ()  # also those before, and an hour after, in pods that held a GPU in it
     minutes: StepMinutes = field(default_factory=no_minutes)
     earlier: Mapping[LifeKey, LastStep] = field(default_factory=dict)  # the last that ended before from_ms
     later: Mapping[LifeKey, LastStep] = field(default_factory=dict)  # the first that ended at or after to_ms

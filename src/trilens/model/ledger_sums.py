@@ -35,6 +35,22 @@ class Dimension(StrEnum):
     DAY = "day"  # of UTC
 
 
+class Sharing(StrEnum):
+    """Who pays for time that nobody held."""
+
+    NONE = "none"  # the fleet
+    BY_COST = "by-cost"  # those who held GPUs beside it
+
+
+class Unit(StrEnum):
+    """What a cost is divided by."""
+
+    STEP = "step"
+    TOKEN = "token"  # noqa: S105  told by the million
+    REQUEST = "request"
+    IMPROVEMENT = "improvement"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Whole hours, `to_ms` not included. `where` keeps only what has one of these values; None among them is

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -82,10 +83,21 @@ def binding_of(row: Row) -> BindingInterval:
         GpuKey(row["uuid"], row["instance"]),
         PodKey(row["cluster"], row["namespace"], row["pod"], row["pod_uid"]),
         row["container"],
-        None if row["share"] is None else Fraction(row["share"]),
-        tuple(ClaimSource(source) for source in row["sources"].split(",") if source),
+        None if row["share"] is None else _share(row["share"]),
+        _sources(row["sources"]),
         row["rank"],
         row["local_rank"],
         _DOUBTS.decode(row["doubts"]),
     )
     return BindingInterval(binding, row["from_ms"], row["to_ms"])
+
+
+# Ten thousand bindings have a handful of these.
+@lru_cache(1_000)
+def _share(text: str) -> Fraction:
+    return Fraction(text)
+
+
+@lru_cache(1_000)
+def _sources(text: str) -> tuple[ClaimSource, ...]:
+    return tuple(ClaimSource(source) for source in text.split(",") if source)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import SchemaTooNew, StoreError
-from trilens.store import event_tables, gpu_tables, record_tables, run_tables, schema, tracked_run_rows
+from trilens.store import (
+    event_tables,
+    gpu_tables,
+    ledger_tables,
+    record_tables,
+    run_tables,
+    schema,
+    tracked_run_rows,
+)
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -50,6 +58,7 @@ MIGRATIONS: Final = (
     Migration(4, "events", (event_tables.EVENTS,)),
     Migration(5, "runs, steps, batches, checkpoints", run_tables.ALL),
     Migration(6, "runs of experiment trackers", (tracked_run_rows.TRACKED_RUNS_TABLE,)),
+    Migration(7, "the ledger, machines, owners, imported history", ledger_tables.ALL),
 )
 
 

@@ -20,6 +20,7 @@ class StoreOptions:
     retention_1h: timedelta = timedelta(days=400)
     retention_records: timedelta = timedelta(days=400)
     retention_steps: timedelta = timedelta(days=90)
+    retention_ledger: timedelta = timedelta(days=1095)
     out_of_order: timedelta = timedelta(0)
     series_in_memory: timedelta = timedelta(hours=48)  # after a series' last sample
     recent_bytes: int = 640 * _MIB

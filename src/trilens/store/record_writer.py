@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from trilens.model.errors import StoreError
-from trilens.store.records import RECORD_TABLES
+from trilens.store.records import RECORD_TABLES, newest_version
 
 if TYPE_CHECKING:
     from trilens.store.engine import Engine
@@ -35,7 +35,7 @@ class RecordWriter:
         self._pending: _Pending = {}
         self._told = threading.Condition()
         self._closing = threading.Event()
-        self._version = _newest_version(engine)
+        self._version = newest_version(engine, RECORD_TABLES)
         self._trouble: str | None = None
         self._thread = threading.Thread(target=self._work, name="store-records", daemon=True)
         self._thread.start()
@@ -110,9 +110,3 @@ def _encoded(table: Table, rows: list[Row]) -> pa.Table:
             log.error("a record cannot be kept", extra={"table": table.name, "row": rows[0], "error": str(e)})
             return table.schema.empty_table()
         return pa.concat_tables([_encoded(table, [row]) for row in rows])
-
-
-def _newest_version(engine: Engine) -> int:
-    parts = " UNION ALL ".join(f"SELECT max(version) AS version FROM {table.name}" for table in RECORD_TABLES)
-    found = engine.query_arrow(f"SELECT max(version) AS version FROM ({parts})")
-    return int(found["version"][0].as_py() or 0)

@@ -23,9 +23,10 @@ class Retention:
     one_hour: timedelta
     records: timedelta  # after what they tell of was over
     steps: timedelta = timedelta(days=90)  # of runs, with their batches and samples
+    ledger: timedelta = timedelta(days=1095)  # with what was imported for it
 
     def __post_init__(self) -> None:
-        kept = (self.raw, self.five_minutes, self.one_hour, self.records, self.steps)
+        kept = (self.raw, self.five_minutes, self.one_hour, self.records, self.steps, self.ledger)
         if min(kept).total_seconds() < 1:
             raise ConfigError("a retention must be at least a second")
 

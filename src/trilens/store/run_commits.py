@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from trilens.model.errors import StoreError
+from trilens.store.arrow_columns import arrow_table
 from trilens.store.run_rows import (
     ARTIFACTS,
     BATCHES,
@@ -39,7 +39,7 @@ from trilens.store.run_rows import (
 from trilens.store.run_sums import CURVES, SAMPLES, SHARES, curve_rows, sample_rows, share_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from trilens.model.run_commit import RunCommit
     from trilens.store.engine import Engine
@@ -119,23 +119,7 @@ def _arrow(commit: RunCommit) -> list[tuple[RunTable, pa.Table]]:
         (ARTIFACTS, map(artifact_row, commit.artifacts)),
         (POSITIONS, map(position_row, commit.positions)),
     ]
-    return [(table, _columns(table.schema, rows)) for table, rows in made]
-
-
-def _columns(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [_array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if not pa.types.is_map(kind):
-        return pa.array(column, kind)
-    # Arrow makes maps of lists of pairs only, a list and a tuple each.
-    offsets = pa.array(accumulate(map(len, column), initial=0), pa.int32())
-    names = pa.array([name for one in column for name in one], kind.key_type)
-    values = pa.array([value for one in column for value in one.values()], kind.item_type)
-    return pa.MapArray.from_arrays(offsets, names, values)
+    return [(table, arrow_table(table.schema, rows)) for table, rows in made]
 
 
 def _stamped(table: RunTable, rows: pa.Table, stamp: int) -> pa.Table:

@@ -300,6 +300,19 @@ def process_of(row: Row) -> RankProcess:
     )
 
 
+# What a life was on and when, without what it told of itself beside that.
+LIFE_COLUMNS: Final = (
+    "run, rank, writer, started_ms, attempt, local_rank, world_size, node, pid, process_started_ms, "
+    "namespace, pod, pod_uid, container, gpus, heard_ms, step, clock_offset_us, ended_ms, ending"
+)
+
+
+def life_of(row: Row) -> RankProcess:
+    ending = row.pop("ending")
+    gpus = _GPUS.decode(row.pop("gpus"))
+    return RankProcess(**row, gpus=gpus, ending=Ending(ending) if ending is not None else None)
+
+
 def position_row(at: Position) -> tuple[object, ...]:
     return (at.run, at.rank, at.writer, at.attempt, at.seq, _json(at.spans))
 

@@ -74,6 +74,10 @@ class RunRecords:
         """How a process stands now: shown from now on, and on disk once it is in a commit."""
         self._heard[_key(process)] = process
 
+    def heard_lately(self) -> list[RankProcess]:
+        """Those of which something newer is known than is on disk."""
+        return [*self._heard.values()]
+
     def positions(self, run: RunId) -> list[Position]:
         return [position_of(row) for row in self._rows(POSITIONS, [_of(run)], "rank, attempt", final=True)]
 

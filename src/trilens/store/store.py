@@ -16,9 +16,13 @@ from trilens.store.catalog import Catalog
 from trilens.store.engine import Engine, EngineOptions
 from trilens.store.events import EventRecords
 from trilens.store.gpus import GpuRecords
+from trilens.store.imports import ImportRecords
 from trilens.store.index import SeriesIndex
 from trilens.store.inserts import MetricRow
 from trilens.store.intake import Intake
+from trilens.store.ledger import Ledger
+from trilens.store.ledger_facts import LedgerFacts
+from trilens.store.machines import MachineRecords
 from trilens.store.migrations import migrate
 from trilens.store.reader import Reader
 from trilens.store.recall import Recall
@@ -81,6 +85,10 @@ class Store:
         self.gpus = GpuRecords(engine, records)
         self.events = EventRecords(engine, records)
         self.runs = RunRecords(engine)
+        self.machines = MachineRecords(engine, records)
+        self.imports = ImportRecords(engine)
+        self.ledger = Ledger(engine)
+        self.ledger_facts = LedgerFacts(engine, self.runs, self.machines, self.imports)
         self.tracked_runs = TrackedRunRecords(engine, records)
         self._index = SeriesIndex()
         self._window = RecentWindow(options.recent_bytes)
@@ -112,7 +120,14 @@ class Store:
         warmer = Warmer(engine, self._index, self._window)
         self._rollups = RollupJob(engine, horizon)
         self._upkeep = Upkeep(
-            engine, self._residents, self._writer, self._rollups, _retention(options), warmer.run
+            engine,
+            self._residents,
+            self._writer,
+            self._rollups,
+            self.ledger,
+            self.imports,
+            _retention(options),
+            warmer.run,
         )
         if upkeep:
             self._upkeep.start()
@@ -206,4 +221,5 @@ def _retention(options: StoreOptions) -> Retention:
         options.retention_1h,
         options.retention_records,
         options.retention_steps,
+        options.retention_ledger,
     )

@@ -1,4 +1,4 @@
-"""What has to happen from time to time: rollups, letting series go, looking for damage."""
+"""What has to happen from time to time: rollups, the ledger's days, letting series go, finding damage."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from trilens.store.damage import Damage
     from trilens.store.engine import Engine
+    from trilens.store.imports import ImportRecords
+    from trilens.store.ledger import Ledger
     from trilens.store.residents import Residents
     from trilens.store.retention import Retention
     from trilens.store.rollups import RollupJob
@@ -40,6 +42,8 @@ class Upkeep:
         residents: Residents,
         writer: Writer,
         rollups: RollupJob,
+        ledger: Ledger,
+        imports: ImportRecords,
         retention: Retention,
         at_start: Callable[[threading.Event], None],
     ) -> None:
@@ -48,6 +52,8 @@ class Upkeep:
         self._residents = residents
         self._writer = writer
         self._rollups = rollups
+        self._ledger = ledger
+        self._imports = imports
         self._retention = retention
         self._at_start = at_start
         self._stop = threading.Event()
@@ -108,6 +114,11 @@ class Upkeep:
             self._engine, before, steps_before
         )
 
+    def delete_expired_ledger(self) -> int:
+        """Delete from disk the hours, and what was imported for them, of long ago; returns how many rows."""
+        before = int(time.time() * 1000) - int(self._retention.ledger.total_seconds() * 1000)
+        return self._ledger.delete_before(before) + self._imports.delete_before(before)
+
     def roll_up(self) -> int:
         now_ms = int(time.time() * 1000)
         raw_ms = int(self._retention.raw.total_seconds() * 1000)
@@ -124,6 +135,8 @@ class Upkeep:
             if turn % _EXPIRY_TURNS == 1:
                 self._try(self.delete_expired_series)
                 self._try(self.delete_expired_records)
+                self._try(self.delete_expired_ledger)
+            self._try(self._ledger.settle)
             self._try(self.roll_up)
 
     def _try(self, work: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from trilens.model.ledger_facts import Owner
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.workload import Doubt, Membership, PodKey, Step, Workload, WorkloadKey
 
@@ -20,6 +21,8 @@ _WHOLE: Final = frozenset(
     | {"rank", "local_rank"}
     | {"t_ms", "code", "gpu", "pid", "process_rank", "number"}
     | {"step"}
+    | {"gpu_count", "cpu_milli", "memory_bytes", "storage_bytes"}
+    | {"submit_ms", "start_ms", "end_ms", "ms", "has_team"}
 )
 
 
@@ -64,17 +67,21 @@ MEMBERSHIPS: Final = Table(
     ),
 )
 PHASES: Final = Table("phases", (*_KEY, "from_ms", "attempt", "phase"), ("to_ms", "reason"))
+OWNERS: Final = Table(
+    "workload_owners", (*_KEY, "from_ms"), ("team", "cost_centre", "experiment", "queue"), over=None
+)
 
 # How a workload's key is called in each table.
 KEY_IN: Final = {
     WORKLOADS.name: "(cluster, namespace, api_group, kind, name, uid)",
     PHASES.name: "(cluster, namespace, api_group, kind, name, uid)",
+    OWNERS.name: "(cluster, namespace, api_group, kind, name, uid)",
     MEMBERSHIPS.name: (
         "(cluster, workload_namespace, workload_group, workload_kind, workload_name, workload_uid)"
     ),
 }
 
-TABLES: Final = (WORKLOADS, MEMBERSHIPS, PHASES)
+TABLES: Final = (WORKLOADS, MEMBERSHIPS, PHASES, OWNERS)
 
 
 def workload_row(record: Workload) -> Row:
@@ -103,6 +110,14 @@ def workload_of(row: Row) -> Workload:
         _STEPS.decode(row["steps"]),
         _DOUBTS.decode(row["doubts"]),
     )
+
+
+def owner_row(key: WorkloadKey, owner: Owner) -> Row:
+    return {**dict(zip(_KEY, key, strict=True)), **owner._asdict()}
+
+
+def owner_of(row: Row) -> Owner:
+    return Owner(row["from_ms"], row["team"], row["cost_centre"], row["experiment"], row["queue"])
 
 
 def membership_row(interval: MembershipInterval) -> Row:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trilens.model.life import MembershipInterval, PhaseInterval
 from trilens.model.workload import Workload, WorkloadKey
 from trilens.store import sql
+from trilens.store.owners import Owners
 from trilens.store.workload_rows import (
     KEY_IN,
     MEMBERSHIPS,
@@ -57,14 +59,17 @@ class WorkloadRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._owners = Owners(engine, writer)
 
     @property
     def trouble(self) -> str | None:
         """Why what was told last cannot be read yet."""
         return self._writer.trouble
 
-    def workload(self, record: Workload) -> None:
+    def workload(self, record: Workload, at_ms: int | None = None) -> None:
+        """`at_ms` is since when it is so: None is since now."""
         self._writer.put(WORKLOADS, workload_row(record))
+        self._owners.told(record, time.time_ns() // 1_000_000 if at_ms is None else at_ms)
 
     def membership(self, interval: MembershipInterval) -> None:
         self._writer.put(MEMBERSHIPS, membership_row(interval))

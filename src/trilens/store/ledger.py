@@ -1,0 +1,412 @@
+"""Hours of the ledger: kept whole, with their corrections, and added up.
+
+See docs/decisions/ledger-hours.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from trilens.model.errors import StoreError
+from trilens.model.ledger import HOUR_MS
+from trilens.store.ledger_rows import (
+    BILL_COLUMNS,
+    BILLS,
+    HOUR_COLUMNS,
+    HOURS,
+    NAMED_COLUMNS,
+    ROW_SCHEMA,
+    ROWS,
+    WORKLOAD,
+    Named,
+    bills_of,
+    bills_table,
+    booked_of,
+    digest_of,
+    hour_row,
+    hour_table,
+    is_over,
+    rows_table,
+    warnings_text,
+)
+from trilens.store.ledger_sums import (
+    DAY_MS,
+    DAYS,
+    Sources,
+    day_statement,
+    episodes_of,
+    episodes_statement,
+    filters,
+    sums_of,
+    sums_statement,
+    uses_days,
+)
+from trilens.store.numbered import Numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from trilens.model.ledger import LedgerHour, NodeBill
+    from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
+    from trilens.model.query import QueryGuard
+    from trilens.store.engine import Engine
+
+log = logging.getLogger(__name__)
+
+_MADE: Final = "ledger_days_made"
+# Whose money it is and for what: what moved between these is a correction that somebody sees.
+_MOVED_BETWEEN: Final = (
+    "cluster",
+    "node",
+    "gpu",
+    *WORKLOAD,
+    "namespace",
+    "run",
+    "experiment",
+    "team",
+    "cost_centre",
+    "queue",
+    "bucket",
+    "cause",
+    "currency",
+)
+
+
+_ROW_ORDER: Final = ", ".join(
+    ("cluster", "node", "gpu", *WORKLOAD, "run", "bucket", "cause", "since_ms", "currency")
+)
+_ROWS_AT_ONCE: Final = 50_000  # of an export, of about 300 bytes
+_HOURS_AT_ONCE: Final = 168
+_MADE_SCHEMA: Final = pa.schema(
+    [
+        ("day_ms", pa.int64()),
+        ("hours", pa.list_(pa.int64())),
+        ("written", pa.int64()),
+        ("stale", pa.list_(pa.int64())),
+        ("version", pa.int64()),
+    ]
+)
+
+
+class _Day(NamedTuple):
+    written: int
+    hours: tuple[int, ...]  # the numbers of the hours that it was made of
+
+
+class Ledger:
+    """Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writing = threading.Lock()
+        self._hours = _hours_named(engine)
+        self._days = _days_made(engine)
+        last, stale = _last_named(engine)
+        self._numbers = Numbered(engine, (ROWS, BILLS, DAYS), last, stale)
+
+    def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
+        """On disk on return. After a StoreError nothing of it counts, and it may be written again."""
+        return self.write_all([hour], reason=reason)[0]
+
+    def write_all(self, hours: Sequence[LedgerHour], *, reason: str = "") -> list[int | None]:
+        """Of different hours, together: many small ones take as long as one. After a StoreError none counts
+        whose rows are other than they were."""
+        digests = {hour.hour_ms: digest_of(hour) for hour in hours}
+        with self._writing:
+            changed = []
+            for hour in hours:
+                known = self._hours.get(hour.hour_ms)
+                if known is not None and known.digest == digests[hour.hour_ms]:
+                    self._note(hour, known)
+                else:
+                    changed.append(hour)
+            revisions = self._write(changed, digests, reason) if changed else {}
+        return [revisions.get(hour.hour_ms) for hour in hours]
+
+    def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[BookedHour]:
+        found = self._engine.query_arrow(
+            f"SELECT {HOUR_COLUMNS} FROM {HOURS} FINAL WHERE {_between(from_ms, to_ms)} "
+            "ORDER BY hour_ms, revision",
+            guard=guard,
+        )
+        return [booked_of(row) for row in found.to_pylist()]
+
+    def sums(self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None) -> list[Sum]:
+        with self._numbers.reading() as counts:
+            sources = self._sources(window, counts, days=uses_days(by, window.where))
+            statement = sums_statement(by, sources, window.where)
+            return sums_of(by, self._engine.query_arrow(statement, guard=guard))
+
+    def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
+        with self._numbers.reading() as counts:
+            sources = self._sources(window, counts, days=uses_days((), window.where))
+            statement = episodes_statement(sources, window.where, limit)
+            return episodes_of(self._engine.query_arrow(statement, guard=guard))
+
+    def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
+        with self._numbers.reading() as counts:
+            found = self._engine.query_arrow(
+                f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {_between(from_ms, to_ms)} AND {counts} "
+                "ORDER BY hour_ms, cluster, node",
+                guard=guard,
+            )
+        return bills_of(found)
+
+    def bill_parts(
+        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> dict[tuple[str, str], dict[str, int]]:
+        with self._numbers.reading() as counts:
+            found = self._engine.query_arrow(
+                f"SELECT cluster, node, sumMap(components) AS parts FROM {BILLS} "
+                f"WHERE {_between(from_ms, to_ms)} AND {counts} GROUP BY cluster, node",
+                guard=guard,
+            )
+        return {(row["cluster"], row["node"]): dict(row["parts"]) for row in found.to_pylist()}
+
+    def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
+        """Some hours after the other: what is held in memory does not grow with the window."""
+        where = filters(window.where)
+        hours = sorted(hour for hour in [*self._hours] if window.from_ms <= hour < window.to_ms)
+        at_once = 1  # until it is known how much an hour has
+        while hours:
+            asked, hours = hours[:at_once], hours[at_once:]
+            with self._numbers.reading() as counts:
+                found = self._engine.query_arrow(
+                    f"SELECT {', '.join(ROW_SCHEMA.names)} FROM {ROWS} "
+                    f"WHERE hour_ms BETWEEN {asked[0]} AND {asked[-1]} AND {where} AND {counts} "
+                    f"ORDER BY hour_ms, {_ROW_ORDER}",
+                    guard=guard,
+                )
+            at_once = min(_HOURS_AT_ONCE, max(1, _ROWS_AT_ONCE * at_once // max(1, found.num_rows)))
+            yield from found.to_batches()
+
+    def settle(self) -> int:
+        """Make the days that are over and are not made of the hours that count now, and delete rows that no
+        longer count; returns how many days. Answers are the same before and after, and quicker after."""
+        made = 0
+        for day_ms, hours in self._days_due():
+            with self._writing:
+                if self._hours_of(day_ms) == hours:
+                    self._make_day(day_ms, hours)
+                    made += 1
+        with self._writing:
+            self._numbers.tidy()
+        return made
+
+    def delete_before(self, before_ms: int) -> int:
+        """Whole months that were over before then; returns how many rows."""
+        until_ms = _month_of(before_ms)
+        deleted = 0
+        with self._writing:
+            for table, column in ((ROWS, "hour_ms"), (BILLS, "hour_ms"), (DAYS, "day_ms")):
+                deleted += self._drop_months(table, column, until_ms)
+            for table, column in ((HOURS, "hour_ms"), (_MADE, "day_ms")):
+                condition = f"{column} < {until_ms}"
+                if count := self._count(table, condition):
+                    self._engine.command(f"DELETE FROM {table} WHERE {condition}")
+                    deleted += count
+            self._hours = {hour: named for hour, named in self._hours.items() if hour >= until_ms}
+            self._days = {day: made for day, made in self._days.items() if day >= until_ms}
+        return deleted
+
+    def _write(self, hours: Sequence[LedgerHour], digests: Mapping[int, str], reason: str) -> dict[int, int]:
+        contents = [(rows_table(hour.rows), bills_table(hour.bills)) for hour in hours]
+        numbers = [self._numbers.take() for _ in hours]
+        try:
+            for table, parts in zip((ROWS, BILLS), zip(*contents, strict=True), strict=True):
+                self._engine.insert_arrow(table, pa.concat_tables(map(_numbered, parts, numbers)))
+            known = [self._hours.get(hour.hour_ms) for hour in hours]
+            moved = self._moved(hours, numbers)
+            revised = [
+                hour_row(
+                    hour,
+                    0 if before is None else before.revision + is_over(hour.hour_ms, before.upto_ms),
+                    _now_ms(),
+                    moved.get(hour.hour_ms, 0),
+                    reason,
+                    digests[hour.hour_ms],
+                )
+                for hour, before in zip(hours, known, strict=True)
+            ]
+            replaced = [None if before is None else before.written for before in known]
+            stale = self._numbers.to_delete(*replaced)
+            named = zip(revised, numbers, strict=True)
+            self._insert_hours(
+                [hour_table(row, number, stale, self._numbers.next()) for row, number in named], numbers
+            )
+        except BaseException:
+            for number in numbers:
+                self._numbers.give_up(number)
+            raise
+        for row, number, instead_of in zip(revised, numbers, replaced, strict=True):
+            with self._numbers.naming(number, instead_of):
+                self._hours[row["hour_ms"]] = Named.of({**row, "written": number})
+        return {row["hour_ms"]: row["revision"] for row in revised}
+
+    def _insert_hours(self, named: Sequence[pa.Table], numbers: Sequence[int]) -> None:
+        try:
+            self._engine.insert_arrow(HOURS, pa.concat_tables(named))
+        except StoreError:
+            # What went wrong may have been the answer only; they are one block, so all are there or none.
+            if not self._count(HOURS, f"written IN ({', '.join(map(str, numbers))})"):
+                raise
+
+    def _note(self, hour: LedgerHour, known: Named) -> None:
+        """The rows are the same; what else is told of the hour may not be."""
+        told = (hour.upto_ms, hour.prices, hash(warnings_text(hour)))
+        if told == (known.upto_ms, known.prices, known.warnings):
+            return
+        found = self._engine.query_arrow(
+            f"SELECT {HOUR_COLUMNS} FROM {HOURS} FINAL "
+            f"WHERE hour_ms = {hour.hour_ms} AND revision = {known.revision}"
+        ).to_pylist()
+        row = {
+            **found[0],
+            "upto_ms": hour.upto_ms,
+            "computed_ms": _now_ms(),
+            "prices": hour.prices,
+            "warnings": warnings_text(hour),
+        }
+        stale = self._numbers.to_delete()
+        self._engine.insert_arrow(HOURS, hour_table(row, known.written, stale, self._numbers.next()))
+        self._hours[hour.hour_ms] = Named.of({**row, "written": known.written})
+
+    def _moved(self, hours: Sequence[LedgerHour], numbers: Sequence[int]) -> dict[int, int]:
+        """How much is elsewhere now, of those that were over; what is more or less in all counts too."""
+        before, after = [], []
+        for hour, number in zip(hours, numbers, strict=True):
+            known = self._hours.get(hour.hour_ms)
+            if known is not None and is_over(hour.hour_ms, known.upto_ms):
+                before.append(known.written)
+                after.append(number)
+        if not before:
+            return {}
+        of_hours = ", ".join(str(hour.hour_ms) for hour in hours)
+        of_both, of_after = (", ".join(map(str, numbers)) for numbers in ([*before, *after], after))
+        found = self._engine.query_arrow(
+            "SELECT hour_ms, toDecimal128(sumIf(moved, moved > 0), 0) AS gained, "
+            "toDecimal128(-sumIf(moved, moved < 0), 0) AS lost FROM (SELECT hour_ms, "
+            f"sum(if(written IN ({of_after}), 1, -1) * toInt128(ifNull(quanta, 0))) AS moved FROM {ROWS} "
+            f"WHERE hour_ms IN ({of_hours}) AND written IN ({of_both}) "
+            f"GROUP BY hour_ms, {', '.join(_MOVED_BETWEEN)}) GROUP BY hour_ms"
+        )
+        return {row["hour_ms"]: int(max(row["gained"], row["lost"])) for row in found.to_pylist()}
+
+    def _sources(self, window: Window, counts: str, *, days: bool) -> Sources:
+        made = self._made_days(window) if days else {}
+        spans, at = [], window.from_ms
+        for day_ms in [*sorted(made), None]:
+            until_ms = window.to_ms if day_ms is None else day_ms
+            if at < until_ms:
+                spans.append(f"hour_ms >= {at} AND hour_ms < {until_ms}")
+            at = until_ms + DAY_MS
+        hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not made else None
+        if not made:
+            return Sources(hours, None)
+        numbers = ", ".join(map(str, sorted(made.values())))
+        return Sources(hours, f"day_ms >= {min(made)} AND day_ms <= {max(made)} AND written IN ({numbers})")
+
+    def _made_days(self, window: Window) -> dict[int, int]:
+        """The days that lie in the window and are made of the hours that count, with their numbers."""
+        first = -(-window.from_ms // DAY_MS) * DAY_MS
+        found = {}
+        for day_ms, made in [*self._days.items()]:
+            if first <= day_ms <= window.to_ms - DAY_MS and made.hours == self._hours_of(day_ms):
+                found[day_ms] = made.written
+        return found
+
+    def _days_due(self) -> list[tuple[int, tuple[int, ...]]]:
+        booked: defaultdict[int, list[int]] = defaultdict(list)
+        for hour_ms, named in [*self._hours.items()]:
+            booked[hour_ms // DAY_MS * DAY_MS].append(hour_ms if is_over(hour_ms, named.upto_ms) else -1)
+        last = max(booked, default=0)
+        due = []
+        for day_ms, hours in sorted(booked.items()):
+            if -1 in hours or (day_ms == last and len(hours) < DAY_MS // HOUR_MS):
+                continue
+            made, numbers = self._days.get(day_ms), self._hours_of(day_ms)
+            if made is None or made.hours != numbers:
+                due.append((day_ms, numbers))
+        return due
+
+    def _hours_of(self, day_ms: int) -> tuple[int, ...]:
+        hours = (self._hours.get(hour_ms) for hour_ms in range(day_ms, day_ms + DAY_MS, HOUR_MS))
+        return tuple(named.written for named in hours if named is not None)
+
+    def _make_day(self, day_ms: int, hours: tuple[int, ...]) -> None:
+        before = self._days.get(day_ms)
+        instead_of = before.written if before is not None else None
+        number = self._numbers.take()
+        try:
+            with self._numbers.reading() as counts:
+                self._engine.command(day_statement(number, day_ms, counts))
+            stale = self._numbers.to_delete(instead_of)
+            made = {"day_ms": [day_ms], "hours": [hours], "written": [number], "stale": [stale]}
+            self._engine.insert_arrow(
+                _MADE, pa.table({**made, "version": [self._numbers.next()]}, _MADE_SCHEMA)
+            )
+        except BaseException:
+            self._numbers.give_up(number)
+            raise
+        with self._numbers.naming(number, instead_of):
+            self._days[day_ms] = _Day(number, hours)
+
+    def _drop_months(self, table: str, column: str, until_ms: int) -> int:
+        found = self._engine.query_arrow(
+            f"SELECT _partition_id AS id, max({column}) AS last, count() AS n "
+            f"FROM {table} GROUP BY id HAVING last < {until_ms} ORDER BY id"
+        ).to_pylist()
+        for month in found:
+            log.info("an old month goes", extra={"table": table, "rows": month["n"]})
+            self._engine.command(f"ALTER TABLE {table} DROP PARTITION ID '{month['id']}'")
+        return sum(month["n"] for month in found)
+
+    def _count(self, table: str, condition: str) -> int:
+        found = self._engine.query_arrow(f"SELECT count() AS n FROM {table} WHERE {condition}")
+        return int(found["n"][0].as_py())
+
+
+def _hours_named(engine: Engine) -> dict[int, Named]:
+    found = engine.query_arrow(
+        f"SELECT hour_ms, {NAMED_COLUMNS} FROM {HOURS} FINAL "
+        "ORDER BY hour_ms, revision DESC LIMIT 1 BY hour_ms"
+    )
+    return {row["hour_ms"]: Named.of(row) for row in found.to_pylist()}
+
+
+def _days_made(engine: Engine) -> dict[int, _Day]:
+    found = engine.query_arrow(f"SELECT day_ms, hours, written FROM {_MADE} FINAL")
+    return {row["day_ms"]: _Day(row["written"], tuple(row["hours"])) for row in found.to_pylist()}
+
+
+def _last_named(engine: Engine) -> tuple[int, list[int]]:
+    """The largest number that was given out with a name, and what was to be deleted then."""
+    both = " UNION ALL ".join(f"SELECT written, stale, version FROM {table}" for table in (HOURS, _MADE))
+    found = engine.query_arrow(
+        f"SELECT max(version) AS last, argMax(stale, version) AS stale FROM ({both})"
+    ).to_pylist()[0]
+    return found["last"], found["stale"]
+
+
+def _between(from_ms: int, to_ms: int) -> str:
+    return f"hour_ms >= {from_ms} AND hour_ms < {to_ms}"
+
+
+def _month_of(moment_ms: int) -> int:
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+def _numbered(content: pa.Table, number: int) -> pa.Table:
+    return content.append_column("written", pa.array([number] * content.num_rows, pa.int64()))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
