@@ -32,14 +32,20 @@ class StorageSettings(Group):
     )
     retention_records: Duration = Field(
         default=timedelta(days=400),
-        description="How long workloads, their members and phases, GPUs, who held them, events, and runs "
-        "with their checkpoints, notes and curves are kept after they were over. What lasts is kept.",
+        description="How long workloads, their members, phases and owners, machines, GPUs, who held them, "
+        "events, and runs with their checkpoints, notes and curves are kept after they were over. What lasts "
+        "is kept.",
     )
     retention_steps: Duration = Field(
         default=timedelta(days=90),
         description="How long the steps of runs, which samples each of them saw, and files of evidence are "
         "kept. They grow with every step of every rank: about 40 bytes each, and 10 for each sample of a "
         "batch.",
+    )
+    retention_ledger: Duration = Field(
+        default=timedelta(days=1095),
+        description="How long the ledger's hours and days and imported history are kept; they go by months. "
+        "About 10 bytes for each GPU, hour and bucket.",
     )
     out_of_order_time_window: Duration = Field(
         default=timedelta(0),

@@ -9,10 +9,13 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from trilens.settings.agent import AgentSettings
 from trilens.settings.agents import AgentsSettings
+from trilens.settings.budgets import BudgetsSettings
 from trilens.settings.endpoint import OtlpSettings, RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
 from trilens.settings.kubernetes import KubernetesSettings
+from trilens.settings.ledger import LedgerSettings
 from trilens.settings.ownership import OwnershipSettings
+from trilens.settings.prices import PricesSettings
 from trilens.settings.query import QuerySettings
 from trilens.settings.rules import RulesSettings
 from trilens.settings.scrape import ScrapeSettings
@@ -64,7 +67,18 @@ class Settings(Group):
         description="Which team, cost centre, experiment and queue a workload belongs to.",
     )
     topology: TopologySettings = Field(
-        default_factory=TopologySettings, description="Node labels that tell where a node stands."
+        default_factory=TopologySettings,
+        description="Node labels that tell where a node stands, and how it was bought.",
+    )
+
+    ledger: LedgerSettings = Field(
+        default_factory=LedgerSettings, description="How GPU time is booked: [ledger.md](ledger.md)."
+    )
+    prices: PricesSettings = Field(
+        default_factory=PricesSettings, description="What GPUs and nodes cost: [prices.md](prices.md)."
+    )
+    budgets: BudgetsSettings = Field(
+        default_factory=BudgetsSettings, description="What may be spent: [cost.md](cost.md)."
     )
 
     mlflow: MlflowSettings = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Step: TypeAlias = str | int
+
+_NOT_NUMBERS: Final = ("bool", "null", "merge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,25 @@ class Place:
         return text.removeprefix(".")
 
 
-def read_yaml(file: Path, what: str) -> YamlFile:
+class _AsWritten(yaml.SafeLoader):
+    """Numbers and dates stay the text that they are: 0.1 is a tenth, and no float is near it."""
+
+
+_AsWritten.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _NOT_NUMBERS]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_yaml(file: Path, what: str, *, as_written: bool = False) -> YamlFile:
     """`what` is the file's role, for the error when it cannot be read."""
-    return parse_yaml(read_text(file, what), file)
+    return parse_yaml(read_text(file, what), file, as_written=as_written)
 
 
-def parse_yaml(text: str, file: Path) -> YamlFile:
-    """`file` is where the text was read, for errors to name."""
+def parse_yaml(text: str, file: Path, *, as_written: bool = False) -> YamlFile:
+    """`file` is where the text was read, for errors to name; with `as_written` numbers and dates are text."""
     try:
-        loader = yaml.SafeLoader(text)
+        loader = (_AsWritten if as_written else yaml.SafeLoader)(text)
         node = loader.get_single_node()
         _reject_repeated_keys(file, node, set())
         tree = loader.construct_document(node) if node is not None else None

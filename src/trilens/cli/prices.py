@@ -1,0 +1,118 @@
+"""`trilens prices`: what GPUs and nodes cost, and which price counts for which."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from trilens.cli.options import Server
+
+AsObject = Annotated[bool, typer.Option("--json", help="Print an object.")]
+
+
+def prices(
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Check this file of prices, and ask it, not a server."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="MODEL", help="Which price counts for machines with this GPU, and why."
+        ),
+    ] = None,
+    instance_type: Annotated[str | None, typer.Option(metavar="TYPE", help="... of this type.")] = None,
+    region: Annotated[str | None, typer.Option(metavar="REGION", help="... in this region.")] = None,
+    provider: Annotated[str | None, typer.Option(metavar="NAME", help="... of this cloud.")] = None,
+    purchase: Annotated[
+        str | None, typer.Option(metavar="HOW", help="... paid so: on-demand, spot, reserved, owned.")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="... of this cluster.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="NAME", help="... of this name.")] = None,
+    gpus: Annotated[int, typer.Option(metavar="COUNT", min=1, help="... with so many GPUs.")] = 1,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="... at this time [default: now].")] = None,
+    server: Server = None,
+    as_json: AsObject = False,
+) -> None:
+    """Show the price book of a server or of a file, or which price counts for a machine.
+
+    The exit code is 1 when no price fits the machine, 2 when the file is wrong.
+    """
+    machine = {
+        "gpu_model": model,
+        "instance_type": instance_type,
+        "region": region,
+        "provider": provider,
+        "purchase": purchase,
+        "cluster": cluster,
+        "node": node,
+    }
+    told = {name: value for name, value in machine.items() if value is not None}
+    if not told:
+        book = _local_book(check) if check is not None else _asked(server, "/api/prices", {})
+        _show(book, as_json, checked=check)
+        return
+    at_s = _moment(at)
+    if check is not None:
+        choice = _local_choice(check, told, gpus, round(at_s * 1000))
+    else:
+        params = {**told, "gpus": str(gpus), "at": f"{at_s:.3f}"}
+        choice = _asked(server, "/api/prices/choice", params)
+    if as_json:
+        typer.echo(json.dumps(choice, ensure_ascii=False))
+    else:
+        from trilens.cli.price_text import show_choice
+
+        show_choice(choice)
+    if choice["per_hour"] is None:
+        raise typer.Exit(1)
+
+
+def _show(book: dict[str, Any], as_json: bool, checked: Path | None) -> None:
+    from trilens.cli.price_text import show_book
+
+    if as_json:
+        typer.echo(json.dumps(book, ensure_ascii=False))
+        return
+    if checked is not None:
+        own = sum(not price["default"] for price in book["prices"])
+        typer.echo(f"{checked}: fine, {own} price{'' if own == 1 else 's'} in {book['currency']}", err=True)
+    show_book(book)
+
+
+def _local_book(file: Path) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from trilens.ledger.price_book import price_book
+    from trilens.ledger.price_view import book_answer
+
+    return asdict(book_answer(price_book(file)))
+
+
+def _local_choice(file: Path, told: dict[str, str], gpus: int, at_ms: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from trilens.ledger.price_book import price_book
+    from trilens.ledger.price_view import choice_answer, described
+    from trilens.model.errors import ConfigError
+    from trilens.model.price import Purchase
+
+    if told.get("purchase") not in (None, *Purchase):
+        raise ConfigError(f"{told['purchase']!r} is not one of {', '.join(Purchase)}", where="--purchase")
+    return asdict(choice_answer(price_book(file), described(told), gpus, at_ms))
+
+
+def _asked(server: str | None, path: str, params: dict[str, str]) -> dict[str, Any]:
+    from trilens.cli.client import Client
+
+    with Client(server) as client:
+        answer: dict[str, Any] = client.get(path, params)["data"]
+    return answer
+
+
+def _moment(at: str | None) -> float:
+    from trilens.cli.times import read_moment
+
+    return read_moment(at or "now", time.time())
