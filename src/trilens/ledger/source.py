@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from trilens.model.ledger import LedgerHour
+    from trilens.model.ledger import LedgerHour, NodeBill
     from trilens.model.ledger_facts import Facts, RunHistory
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
     from trilens.model.query import QueryGuard
@@ -50,22 +51,46 @@ class Signals:
     trouble: tuple[str, ...] = ()  # what could not be asked, and why
 
 
+def no_signals(from_ms: int) -> Signals:
+    """Nothing was said, and nothing was asked."""
+    nothing = np.zeros((0, 60))
+    return Signals(
+        GpuMinutes(from_ms, {}, nothing, nothing, nothing, nothing),
+        ServingMinutes(from_ms, {}, nothing, nothing, nothing),
+    )
+
+
 class FactSource(Protocol):
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts: ...
 
     def history(self, run: RunId, *, guard: QueryGuard | None = None) -> RunHistory: ...
 
+    def repeating(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> Mapping[RunId, int]:
+        """Those of which a rank has gone forward more than once, in one life or in several: with how many
+        ways all of its ranks have together. Only they, and those that crashed, may have lost work."""
+
+    def first_ms(self, *, guard: QueryGuard | None = None) -> int | None:
+        """When the first machine, GPU or binding begins; None where there is none. Not of imports: between
+        these and what Trilens has seen may lie years of nothing."""
+
 
 class SignalSource(Protocol):
     def signals(self, from_ms: int, to_ms: int) -> Signals: ...
+
+    def serving(self, from_ms: int, to_ms: int) -> Signals:
+        """Of inference servers alone: little, where all GPUs of a day or a month would be much."""
 
 
 class LedgerBook(Protocol):
     """Where hours are kept. An hour is written whole, or not at all; what is read is its latest revision."""
 
-    def write(self, hour: LedgerHour) -> int | None:
+    def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
         """The revision that it now has, counted from 0; None when these rows were there already. While an
-        hour is open it has no revisions: each write takes the place of the last."""
+        hour is open it has no revisions: each write takes the place of the last. The price book's digest is
+        taken over even where the rows are the same: it says with what the hour was last computed."""
+
+    def write_all(self, hours: Sequence[LedgerHour], *, reason: str = "") -> Sequence[int | None]:
+        """The same of several, each whole or not at all."""
 
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[BookedHour]:
         """All revisions of the hours that begin in the span, by hour and revision."""
@@ -79,6 +104,14 @@ class LedgerBook(Protocol):
         self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None
     ) -> Sequence[Episode]:
         """What went on for a while in one bucket, for one cause, over all hours of the window."""
+
+    def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[NodeBill]:
+        """Of the hours that begin in the span, by hour, cluster and node."""
+
+    def bill_parts(
+        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Quanta by part (gpu, cpu, ...) of all bills of a node in the span, by (cluster, node)."""
 
     def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
         """The rows themselves, by hour and node, for exports; the columns are those of the table."""

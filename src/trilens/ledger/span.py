@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from trilens.ledger.amounts import parts_of
 
 if TYPE_CHECKING:
     from trilens.model.ledger import Basis, Bucket
@@ -27,3 +29,11 @@ class Span:
     since_ms: int | None = None  # when what it shows began, maybe before this span
     step: int | None = None
     doubts: tuple[str, ...] = ()
+
+    def within(self, from_ms: int, to_ms: int) -> Span:
+        """The part of it that lies there, its parts in proportion."""
+        if (from_ms, to_ms) == (self.from_ms, self.to_ms):
+            return self
+        ms = parts_of(to_ms - from_ms, [part.ms for part in self.parts])
+        parts = tuple(part._replace(ms=own) for part, own in zip(self.parts, ms, strict=True) if own)
+        return replace(self, from_ms=from_ms, to_ms=to_ms, parts=parts)

@@ -1,0 +1,90 @@
+"""Lost work of the runs that a span of time tells of.
+
+A run is asked about anew only when something of it changed: a life that began or ended, a way back, a
+checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trilens.ledger.due_hours import hour_of
+from trilens.ledger.lost_work import lost_steps
+from trilens.model.ledger import HOUR_MS
+from trilens.model.run import Ending
+
+if TYPE_CHECKING:
+    from trilens.ledger.lost_work import LostSteps
+    from trilens.ledger.source import FactSource
+    from trilens.model.ledger_facts import Facts
+    from trilens.model.query import QueryGuard
+    from trilens.model.run import RunId
+
+_MOST_RUNS: Final = 20_000
+
+
+class _Known(NamedTuple):
+    seen: tuple[object, ...]  # what would differ if something had changed
+    lost: tuple[LostSteps, ...]
+
+
+class KnownLosses:
+    """Not thread-safe."""
+
+    def __init__(self, source: FactSource, since_ms: int) -> None:
+        """What was lost before `since_ms` is booked already."""
+        self._source = source
+        self._since_ms = since_ms
+        self._known: dict[RunId, _Known] = {}
+        self._news: set[int] = set()
+
+    def of(self, facts: Facts, *, guard: QueryGuard | None = None) -> list[LostSteps]:
+        lives: defaultdict[RunId, list[tuple[object, ...]]] = defaultdict(list)
+        crashed: set[RunId] = set()
+        for life in facts.lives:
+            lives[life.run].append((life.rank, life.attempt, life.ended_ms))
+            if life.ending not in (None, Ending.FINISHED):
+                crashed.add(life.run)
+        ways = self._source.repeating(list(lives), guard=guard) if lives else {}
+        saved = _checkpoints(facts)
+        found: list[LostSteps] = []
+        for run in sorted(crashed | ways.keys()):
+            seen = (ways.get(run), saved.get(run), tuple(sorted(lives[run], key=repr)))
+            known = self._known.get(run)
+            if known is None or known.seen != seen:
+                known = self._ask(run, seen, known, guard)
+            found += known.lost
+        return found
+
+    def news(self) -> set[int]:
+        """Hours whose steps have been found lost since this was last asked."""
+        news, self._news = self._news, set()
+        return news
+
+    def _ask(
+        self, run: RunId, seen: tuple[object, ...], before: _Known | None, guard: QueryGuard | None
+    ) -> _Known:
+        lost = tuple(lost_steps(self._source.history(run, guard=guard)))
+        if before is not None:
+            changed = set(lost) ^ set(before.lost)
+        else:
+            changed = {one for one in lost if one.lost_ms >= self._since_ms}
+        for one in changed:
+            self._news.update(_hours_of(one))
+        while len(self._known) >= _MOST_RUNS:
+            del self._known[next(iter(self._known))]
+        known = self._known[run] = _Known(seen, lost)
+        return known
+
+
+def _checkpoints(facts: Facts) -> dict[RunId, int]:
+    counts: defaultdict[RunId, int] = defaultdict(int)
+    for one in facts.checkpoints:
+        counts[one.run] += 1
+    return counts
+
+
+def _hours_of(lost: LostSteps) -> range:
+    since_ms = lost.since_ms if lost.since_ms is not None else lost.lost_ms
+    return range(hour_of(since_ms), lost.lost_ms + 1, HOUR_MS)
