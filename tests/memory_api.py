@@ -11,20 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from trilens.ledger.price_book import Prices, default_book
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.cost import CostApi, CostRules
+from trilens.serve.cost_params import clock_ms
+from trilens.serve.cost_units import CostUnitsApi
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
+from trilens.serve.focus import FocusApi
 from trilens.serve.gpus import GpusApi
+from trilens.serve.imports import ImportsApi
+from trilens.serve.ledger import LedgerApi
 from trilens.serve.lineage import LineageApi
+from trilens.serve.opencost import OpenCostApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.output import OutputApi
 from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
+from trilens.serve.prices import PricesApi
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import InForce
@@ -43,13 +52,16 @@ from trilens.serve.write import WriteApi
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trilens.alert.evaluation import GroupState
+    from trilens.ledger.source import FactSource, LedgerBook, SignalSource
     from trilens.lineage.source import RunSource
     from trilens.model.labels import LabelFrame
     from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.imports import ImportStore
     from trilens.serve.intakes import Intakes
+    from trilens.serve.ledger_keeper import LedgerKeeper
     from trilens.serve.serving_programs import ServingPrograms
     from trilens.serve.trackers import Following
     from trilens.store.events import EventRecords
@@ -115,6 +127,15 @@ class Api:
     tracked: TrackedRunRecords | None = None
     followed: list[Following] = field(default_factory=list)
     serving: ServingPrograms | None = None
+    book: LedgerBook | None = None
+    imports: ImportStore | None = None
+    imported_hours: list[int] = field(default_factory=list)
+    keeper: LedgerKeeper | None = None
+    facts: FactSource | None = None
+    signals: SignalSource | None = None
+    cost_rules: CostRules = field(default_factory=CostRules)
+    now_ms: Callable[[], int] = clock_ms
+    prices: Prices = field(default_factory=default_book)
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -157,6 +178,13 @@ class Api:
             run_records=RunRecordsApi(None, ThreadPoolExecutor(1), 1 << 20),
             otlp=OtlpApi(None, None, ThreadPoolExecutor(1), 1 << 20),
             backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
+            imports=ImportsApi(
+                self.imports,
+                self.imported_hours.extend,
+                self.settings.storage.retention_ledger,
+                ThreadPoolExecutor(1),
+                1 << 20,
+            ),
             workloads=WorkloadsApi(self.workloads, self.intakes, self.runner, 1 << 20, self.gpus),
             gpus=GpusApi(self.gpus, self.workloads, None, self.intakes, self.runner, 1 << 20),
             events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
@@ -164,8 +192,18 @@ class Api:
             runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20),
             lineage=LineageApi(self.runs, self.runner, 1 << 20),
             run_traces=RunTracesApi(self.runs, self.runner),
-            experiments=ExperimentsApi(self.runs, self.tracked, self.runner, 1 << 20),
+            experiments=ExperimentsApi(self.runs, self.tracked, self.runner, 1 << 20, self.book),
             trackers=TrackersApi(self.followed),
+            ledger=LedgerApi(self.book, self.keeper, self.runner, 1 << 20),
+            cost=CostApi(
+                self.book, self.facts, lambda: self.cost_rules, self.runner, 1 << 20, now_ms=self.now_ms
+            ),
+            focus=FocusApi(self.book, self.runner, 1 << 20, now_ms=self.now_ms),
+            cost_units=CostUnitsApi(
+                self.book, self.facts, self.signals, self.runs, self.runner, 1 << 20, now_ms=self.now_ms
+            ),
+            prices=PricesApi(lambda: self.prices, 1 << 20, now_ms=self.now_ms),
+            opencost=OpenCostApi(self.book, self.runner, 1 << 20, now_ms=self.now_ms),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from recording_rules import Recorder, series
+from recording_rules import Recorder, RecordingRule, series, shipped_alerts
 from servers import require_server
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
@@ -51,17 +51,30 @@ def test_our_engine_sees_the_fact(fact: Path) -> None:
         for told in loaded(test):
             points = ((i * told_ms, value) for i, value in enumerate(told.points))
             source.add(told.labels, [(at, float(value)) for at, value in points if isinstance(value, float)])
-        recorder = Recorder(source, *(Path(file).name for file in described["rule_files"]))
+        files = [Path(file).name for file in described["rule_files"]]
+        recorder, alerts = Recorder(source, *files), {rule.record: rule for rule in shipped_alerts(*files)}
         evaluated_ms = -step_ms
-        for asked in sorted(test["promql_expr_test"], key=lambda asked: milliseconds(asked["eval_time"])):
+        every = [*test.get("promql_expr_test", ()), *test.get("alert_rule_test", ())]
+        for asked in sorted(every, key=lambda asked: milliseconds(asked["eval_time"])):
             at_ms = milliseconds(asked["eval_time"])
             while evaluated_ms < at_ms:
                 evaluated_ms += step_ms
                 recorder.evaluate(evaluated_ms)
+            if "alertname" in asked:
+                fires(alerts[asked["alertname"]], asked["exp_alerts"], source, at_ms)
+                continue
             found = series(Engine(source).instant(asked["expr"], at_ms, QueryGuard()))
             assert found == {
                 label_set(sample["labels"]): pytest.approx(sample["value"]) for sample in asked["exp_samples"]
             }, f"{asked['expr']} at {asked['eval_time']}"
+
+
+def fires(rule: RecordingRule, expected: list[dict[str, Any]], source: MemorySource, at_ms: int) -> None:
+    """Whatever `for` says: that is promtool's to see."""
+    found = series(Engine(source).instant(rule.expr, at_ms, QueryGuard()))
+    named = [{*labels, *rule.labels} for labels in found]
+    bare = [{(name, value) for name, value in labels if name != "__name__"} for labels in named]
+    assert sorted(map(sorted, bare)) == sorted(sorted(one["exp_labels"].items()) for one in expected)
 
 
 def loaded(test: dict[str, Any]) -> list[Described]:

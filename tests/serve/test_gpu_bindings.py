@@ -11,12 +11,15 @@ import pytest
 from trilens.model.errors import SourceError
 from trilens.model.gpu import Claim, ClaimSource, GpuKey
 from trilens.model.life import MembershipInterval
+from trilens.model.machine import Machine as BoughtMachine
+from trilens.model.node import Hardware
 from trilens.model.query import QueryGuard
 from trilens.model.series import STALE_NAN, Matcher, SelectRequest
 from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
 from trilens.promql.memory import MemorySource
 from trilens.resolve.accelerators import GpuCapacity
 from trilens.resolve.gpus.cluster_view import ClusterView, NodeView
+from trilens.resolve.machines import SeenMachine
 from trilens.serve import gpu_bindings
 from trilens.serve.gpu_bindings import LOST, REPORTING, GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports, Told
@@ -51,7 +54,8 @@ class OneCluster:
         return frozenset(("lab",) if self.is_settled else ())
 
     def gpu_views(self) -> list[ClusterView]:
-        node = NodeView("node-a", frozenset(), GpuCapacity(self.capacity, counts_instances=False))
+        seen = SeenMachine(BoughtMachine("lab", "node-a", "p5.48xlarge", gpus=self.capacity), NOW_MS - 9_000)
+        node = NodeView("node-a", frozenset(), GpuCapacity(self.capacity, counts_instances=False), seen)
         members = {one.membership.pod: one for one in self.members}
         return [ClusterView("lab", members, nodes=(node,), is_settled=self.is_settled)]
 
@@ -69,7 +73,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def driver(store: Store, source: MemorySource, clusters: OneCluster | None, **more: Any) -> GpuBindings:
-    return GpuBindings(store.gpus, StoredReports(source), clusters, samples=store, **more)
+    return GpuBindings(
+        store.gpus, StoredReports(source), clusters, samples=store, machines=store.machines, **more
+    )
 
 
 def info(store: Store, at_ms: int, metric: str = "trilens_workload_gpu_info") -> list[dict[str, str]]:
@@ -181,8 +187,12 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     source, clusters = MemorySource(), OneCluster(member("train-0", "uid-0"))
     labels = reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0")
     source.add(labels, [(NOW_MS, 1.0), (NOW_MS + 60_000, 1.0)])
+    box = reading("DCGM_FI_DEV_GPU_UTIL", "GPU-2", Hostname="box", modelName="NVIDIA L4")
+    source.add(box, [(NOW_MS, 1.0), (NOW_MS + 60_000, 1.0)])
     first = Store.open(options, upkeep=False)
-    driver(first, source, clusters).look(NOW_MS)
+    quiet = Machine()
+    quiet.held, quiet.told = [], []
+    driver(first, source, clusters, others=(quiet,)).look(NOW_MS)
     first.close()
 
     again = Store.open(options, upkeep=False)
@@ -203,7 +213,12 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
         (one.from_ms, one.to_ms)
         for one in last.gpus.bindings_of([PodKey("lab", "ml", "train-0", "uid-0")], NOW_MS * 2)
     ] == [(NOW_MS, NOW_MS + 61_000)]
-    assert [one.from_ms for one in last.gpus.gpus_at(NOW_MS + 61_000)] == [NOW_MS]
+    assert [one.from_ms for one in last.gpus.gpus_at(NOW_MS + 61_000)] == [NOW_MS, NOW_MS]
+    alone, node = last.machines.unfinished()
+    assert (alone.machine.node, alone.machine.gpus, alone.machine.gpu_model) == ("box", 1, "NVIDIA L4")
+    assert (alone.machine.cpus, alone.machine.memory_bytes) == (16, 1 << 36)
+    assert (node.machine.node, node.machine.instance_type) == ("node-a", "p5.48xlarge")
+    assert {alone.from_ms, node.from_ms} == {NOW_MS}
     last.close()
 
 
@@ -234,6 +249,9 @@ class Machine:
 
     def members(self) -> Mapping[PodKey, MembershipInterval]:
         return {one.membership.pod: one for one in self.held}
+
+    def hardware(self) -> Mapping[str, Hardware]:
+        return {"box": Hardware(16, 1 << 36)}
 
 
 def test_a_machine_without_kubernetes(store: Store) -> None:

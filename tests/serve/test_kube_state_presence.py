@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import httpx
+import numpy as np
 import pytest
 
 from kube_objects import to_object
@@ -18,7 +19,7 @@ from trilens.promql.memory import MemorySource
 from trilens.serve.kube_state import KubeStateExport
 from trilens.serve.kube_state_page import MARKER
 from trilens.serve.kube_state_presence import KubeStatePresence, foreign_jobs
-from trilens.serve.own_queries import EmbeddedQueries, Shown, UpstreamQueries
+from trilens.serve.own_queries import EmbeddedQueries, Shown, Times, UpstreamQueries
 from trilens.serve.upstream import Upstream
 from trilens.settings.endpoint import SourceSettings
 
@@ -129,5 +130,11 @@ async def test_a_real_prometheus_is_asked(tmp_path: Path) -> None:
                 await UpstreamQueries(upstream).vector("no (query")
             with pytest.raises(SourceError, match="no vector"):
                 await UpstreamQueries(upstream).vector("1")
+            times = Times(now_ms - 60_000, 30_000, 4)
+            found = await UpstreamQueries(upstream).matrix("sum by (job) (kube_pod_info)", times, ("job",))
+            assert sorted(found.keys) == [("ksm",), ("trilens",)]
+            assert np.array_equal(found.values, [[np.nan, np.nan, 1, 1]] * 2, equal_nan=True)
+            with pytest.raises(SourceError, match="refused a query"):
+                await UpstreamQueries(upstream).matrix("no (query", times, ())
         finally:
             await upstream.stop()

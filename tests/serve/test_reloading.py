@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,7 @@ from trilens.settings.load import load_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trilens.ledger.price_book import Prices
     from trilens.settings.tree import Settings
 
 NOBODY = Followers(None, None, None)
@@ -66,6 +68,27 @@ async def test_a_reload_that_failed_is_remembered_until_one_succeeds(tmp_path: P
     await reloading.reload()
     assert reloading.in_force.settings.scrape.global_config == {"scrape_interval": "30s"}
     assert reloading.in_force.is_latest
+
+
+async def test_prices_and_budgets_follow_a_reload(tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\n")
+    before = settings(tmp_path, "")
+    budgets = "budgets: {limits: [{team: vision, amount: 1250.50, currency: EUR}]}"
+    wanted = settings(tmp_path, f"prices: {{file: prices.yaml}}\n{budgets}")
+    books: list[Prices] = []
+    reloading = Reloading(before, lambda: wanted, NOBODY._replace(prices=books.append))
+    await reloading.reload()
+    assert [book.currency for book in books] == ["EUR"]
+    (budget,) = reloading.in_force.settings.budgets.limits
+    assert (budget.of, budget.amount) == (("team", "vision"), Decimal("1250.50"))
+    prices.write_text("currency: GBP\n")  # the same settings, another file
+    await reloading.reload()
+    assert [book.currency for book in books] == ["EUR", "GBP"]
+    prices.write_text("currency: pound\n")
+    with pytest.raises(ConfigError, match=r"prices\.yaml:1:1: currency: 'pound' is not a currency"):
+        await reloading.reload()
+    assert len(books) == 2
 
 
 async def test_a_signal_that_comes_while_the_server_starts_is_heeded_once_it_runs(

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_nights import holder, hour, row
+from memory_book import MemoryBook
 from memory_runs import MemoryRuns
 from trilens.model.errors import TrackerError
+from trilens.model.ledger import Bucket
 from trilens.model.run import RankProcess, RunFacts, RunId, Tracker, WriterId
 from trilens.model.tracked_run import TrackedRun
 from trilens.promql.memory import MemorySource
@@ -92,6 +95,23 @@ def test_nothing_is_known_of_a_run_that_told_only_in_part_or_not_at_all(
 ) -> None:
     assert known(told(process(0, "GPU-a"), process(1)), MemorySource(), loop) is None
     assert known(told(process(0, "GPU-a"), trackers=()), MemorySource(), loop) is None
+
+
+def test_what_it_cost_is_the_ledgers_where_every_hour_is_booked() -> None:
+    first = START_MS // HOUR_MS * HOUR_MS
+    hours = [
+        hour(at, row(at, holder("a", "x", RUN), Bucket.PRODUCTIVE, gpus=2, ms=HOUR_MS // 2))
+        for at in range(first, END_MS, HOUR_MS)
+    ]
+    runs = told(process(0, "GPU-a"))
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(*hours))
+    booked = len(hours)
+    assert figures.of(TRACKED) == Known(float(booked), None, True, 4.0 * booked, "USD")
+    in_part = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(*hours[1:]))
+    assert in_part.of(TRACKED) == Known(2.0, None, True)
+    sent: list[Mapping[str, float]] = []
+    WriteBack(figures.of, lambda _run, told: sent.append(told)).write(TRACKED)
+    assert sent == [{"trilens.gpu_hours": float(booked), "trilens.cost_USD": 4.0 * booked}]
 
 
 def test_a_tag_names_the_run_too() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from trilens.model.errors import ServerError
 from trilens.settings.client import load_client_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    Params = Mapping[str, str | Sequence[str]]  # several of one name, or one
 
 _TIMEOUT_S = 130  # above the server's own limit for a query, which says more
 
@@ -29,7 +35,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, params: dict[str, str] | None = None) -> dict[str, Any]:
+    def get(self, path: str, params: Params | None = None) -> dict[str, Any]:
         """The whole envelope of a successful answer; ServerError for any other."""
         return self._ask("GET", path, params=params)
 
@@ -54,6 +60,18 @@ class Client:
     def content(self, path: str) -> bytes:
         """A file as it is; ServerError where there is none."""
         return self.fetch(path).content
+
+    @contextmanager
+    def stream(self, path: str, params: Params | None = None) -> Iterator[httpx.Response]:
+        """A file that may be larger than memory, to be read in pieces; ServerError where it is not there."""
+        try:
+            with self._http.stream("GET", f"{self._url}{path}", params=params) as answer:
+                if answer.status_code != 200:
+                    answer.read()
+                    raise _refused(answer.status_code, _body(answer))
+                yield answer
+        except httpx.HTTPError as e:
+            raise self._silent(e) from e
 
     def fetch(self, path: str, params: dict[str, str] | None = None) -> httpx.Response:
         """What is not in the envelope, with its headers; ServerError where it is not there."""

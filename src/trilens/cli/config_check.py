@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
+from trilens.ledger.price_book import price_book
 from trilens.model.errors import ConfigError
 from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate
@@ -42,6 +43,7 @@ def check_file(file: Path) -> FileReport:
         for job in jobs:
             HttpClient(job)  # reads its certificates
         rule_groups(settings)
+        price_book(settings.prices.file)
         cluster_warnings = check_clusters(settings)
     except ConfigError as e:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"

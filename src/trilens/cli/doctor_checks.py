@@ -135,6 +135,12 @@ def storage(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("storage", True, str(damage), "those samples are not shown", "restore it from a backup")
 
 
+def ledger(evidence: Evidence) -> Iterator[Finding]:
+    for trouble in evidence.readiness.get("ledger", {}).get("troubles", []):
+        remedy = "it is tried again by itself; see the server's log"
+        yield Finding("ledger", True, trouble, "what was spent is not known up to now", remedy)
+
+
 def source(evidence: Evidence) -> Iterator[Finding]:
     told = evidence.readiness.get("source")
     if told and not told["reachable"]:
@@ -312,6 +318,7 @@ def collection(evidence: Evidence) -> Iterator[Finding]:
 
 CHECKS: Final[tuple[Check, ...]] = (
     storage,
+    ledger,
     source,
     permissions,
     clusters,

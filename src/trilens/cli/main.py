@@ -12,15 +12,19 @@ from trilens.cli import (
     agent,
     backfill,
     config,
+    cost,
     demo,
     doctor,
     events,
     experiments,
     gpus,
+    import_commands,
     kubernetes,
+    ledger,
     lineage,
     logs,
     preflight,
+    prices,
     promql,
     query,
     rules,
@@ -56,13 +60,17 @@ app.command()(events.events)
 app.command()(logs.logs)
 app.command()(experiments.experiments)
 app.command()(trackers.trackers)
+app.command()(prices.prices)
 app.command()(doctor.doctor)
 app.command()(query.query)
 app.command()(backfill.backfill)
 app.add_typer(preflight.app, name="preflight")
 app.add_typer(promql.app, name="promql")
 app.add_typer(runs.app, name="runs")
+app.add_typer(cost.app, name="cost")
 app.add_typer(spool.app, name="spool")
+app.add_typer(ledger.app, name="ledger")
+app.add_typer(import_commands.app, name="import")
 app.add_typer(rules.app, name="rules")
 app.add_typer(config.app, name="config")
 app.add_typer(kubernetes.app, name="kubernetes")

@@ -16,15 +16,15 @@ _LINE_EVERY_S: Final = 10.0  # for a log: often enough to see that it moves
 
 
 class Advance(Protocol):
-    def __call__(self, done: int, samples: int) -> None:
-        """`done` bytes of the input are read, with so many samples."""
+    def __call__(self, done: int, count: int) -> None:
+        """`done` bytes of the input are read, with so many samples or rows."""
 
 
 @contextmanager
-def progress(name: str, size: int | None) -> Iterator[Advance]:
+def progress(name: str, size: int | None, counted: str = "samples") -> Iterator[Advance]:
     """`size` in bytes; None where nobody knows."""
     if not sys.stderr.isatty():
-        yield _Lines(name, size)
+        yield _Lines(name, size, counted)
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -33,23 +33,24 @@ def progress(name: str, size: int | None) -> Iterator[Advance]:
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn(binary_units=True),
-        TextColumn("{task.fields[samples]:,} samples"),
+        TextColumn("{task.fields[count]:,} " + counted),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(name, total=size, samples=0)
-        yield lambda done, samples: shown.update(task, completed=done, samples=samples)
+        task = shown.add_task(name, total=size, count=0)
+        yield lambda done, count: shown.update(task, completed=done, count=count)
 
 
 class _Lines:
-    def __init__(self, name: str, size: int | None) -> None:
+    def __init__(self, name: str, size: int | None, counted: str) -> None:
         self._name = name
         self._size = size
+        self._counted = counted
         self._said = time.monotonic()
 
-    def __call__(self, done: int, samples: int) -> None:
+    def __call__(self, done: int, count: int) -> None:
         if time.monotonic() - self._said < _LINE_EVERY_S:
             return
         self._said = time.monotonic()
         share = f", {done / self._size:.0%} of the file" if self._size else ""
-        typer.echo(f"{self._name}: {samples:,} samples so far{share}", err=True)
+        typer.echo(f"{self._name}: {count:,} {self._counted} so far{share}", err=True)

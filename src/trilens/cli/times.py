@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from trilens.model.errors import ConfigError
 from trilens.settings.duration import duration_ms
@@ -25,6 +25,13 @@ def read_moment(text: str, now_s: float) -> float:
             f"cannot read the time {text!r}", hint="write now, -5m, 1700000000 or 2026-01-31T12:00:00Z"
         ) from e
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def read_day_or_moment(text: str, now_s: float) -> float:
+    """The same, or the beginning of today, yesterday or this month, in UTC."""
+    today = datetime.fromtimestamp(now_s, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    days = {"today": today, "yesterday": today - timedelta(days=1), "month": today.replace(day=1)}
+    return days[text].timestamp() if text in days else read_moment(text, now_s)
 
 
 def at_parameter(text: str | None, now_s: float) -> dict[str, str]:

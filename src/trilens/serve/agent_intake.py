@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trilens.collect.config import ScrapeConfig
     from trilens.model.gpu import Claim
     from trilens.model.life import MembershipInterval
+    from trilens.model.node import Hardware
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.resolve.phase_metrics import PhaseSample
     from trilens.settings.tree import Settings
@@ -61,6 +62,7 @@ class AgentIntake:
         interval_s = settings.agents.interval.total_seconds()
         self._rosters = [AgentRoster(config, interval_s, self._ask, self._left) for config in configs]
         self._kept: dict[str, int] = {}  # how far the events of each ledger were taken
+        self._hardware: dict[str, Hardware] = {}  # by node
         self._told_by: dict[str, str | None] = {}  # whose processes those of a machine are: a ledger
         self._measured: list[PhaseSample] = []
         self._series: CurrentSeries | None = None
@@ -134,6 +136,10 @@ class AgentIntake:
     def members(self) -> Mapping[PodKey, MembershipInterval]:
         return self._resolver.members()
 
+    def hardware(self) -> Mapping[str, Hardware]:
+        """What each machine that was asked has beside its GPUs."""
+        return self._hardware.copy()
+
     def metrics(self) -> Iterator[Metric]:
         return exposed(self._measured)
 
@@ -161,6 +167,7 @@ class AgentIntake:
         await self._take_events(agent)  # first: who is named in one may be gone in the next look
         seen = await agent.client.processes()
         before, agent.node = agent.node, seen.node
+        self._hardware[seen.node] = seen.hardware
         if before != seen.node:
             self._forget({before})
         if seen.jobs or self._resolver.has_processes(seen.node):

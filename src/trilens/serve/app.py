@@ -33,15 +33,22 @@ if TYPE_CHECKING:
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.backfill import BackfillApi
+    from trilens.serve.cost import CostApi
+    from trilens.serve.cost_units import CostUnitsApi
     from trilens.serve.events import EventsApi
     from trilens.serve.experiments import ExperimentsApi
+    from trilens.serve.focus import FocusApi
     from trilens.serve.gpus import GpusApi
     from trilens.serve.home import Ask
+    from trilens.serve.imports import ImportsApi
+    from trilens.serve.ledger import LedgerApi
     from trilens.serve.lineage import LineageApi
+    from trilens.serve.opencost import OpenCostApi
     from trilens.serve.otlp import OtlpApi
     from trilens.serve.output import OutputApi
     from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
+    from trilens.serve.prices import PricesApi
     from trilens.serve.probes import Probes
     from trilens.serve.programs import ProgramsApi
     from trilens.serve.rules import RulesApi
@@ -92,6 +99,7 @@ class Parts:
     otlp: OtlpApi
     run_traces: RunTracesApi
     backfill: BackfillApi
+    imports: ImportsApi
     workloads: WorkloadsApi
     gpus: GpusApi
     events: EventsApi
@@ -100,6 +108,12 @@ class Parts:
     lineage: LineageApi
     experiments: ExperimentsApi
     trackers: TrackersApi
+    ledger: LedgerApi
+    cost: CostApi
+    focus: FocusApi
+    cost_units: CostUnitsApi
+    prices: PricesApi
+    opencost: OpenCostApi
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
@@ -114,6 +128,8 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/v1/traces", parts.otlp.traces, "POST"),
         _route("/api/v1/import/openmetrics", parts.backfill.openmetrics, "POST"),
         _route("/api/v1/import/prometheus", parts.backfill.prometheus, "POST"),
+        _route("/api/v1/import/jobs", parts.imports.jobs, "POST"),
+        _route("/api/v1/import/usage", parts.imports.usage, "POST"),
         _route("/api/v1/targets", parts.targets.targets),
         _route("/api/v1/targets/metadata", parts.targets.metadata),
         _route("/api/v1/scrape_pools", parts.targets.pools),
@@ -135,6 +151,17 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route("/api/output", parts.output.of_pod),
         _route("/api/experiments", parts.experiments.every),
         _route("/api/trackers", parts.trackers.every),
+        _route("/api/cost", parts.cost.every),
+        _route("/api/cost/why", parts.cost.why),
+        _route("/api/cost/now", parts.cost.now),
+        _route("/api/cost/focus", parts.focus.export),
+        _route("/api/cost/units", parts.cost_units.every),
+        _route("/api/prices", parts.prices.every),
+        _route("/api/prices/choice", parts.prices.choice),
+        _route("/api/ledger", parts.ledger.state),
+        _route("/api/ledger/hours", parts.ledger.hours),
+        _route("/api/ledger/verify", parts.ledger.verify),
+        _route("/api/ledger/recompute", parts.ledger.recompute, "POST"),
         _route("/api/runs", parts.runs.every),
         _route(ONE_RUN, parts.runs.one),
         _route(f"{ONE_RUN}/artifacts/{{artifact}}", parts.runs.artifact),
@@ -145,6 +172,8 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         _route(f"{ONE_RUN}/spikes", parts.lineage.spikes),
         _route(f"{ONE_RUN}/traces", parts.run_traces.traces),
         _route("/api/samples/{sample:path}", parts.lineage.sample),
+        # Each a partial: the endpoint is what tells routes apart where requests are counted.
+        *(_route(path, partial(parts.opencost.compute)) for path in _OPENCOST),
         _route("/api/openapi.json", openapi),
         _route("/healthz", parts.probes.healthz),
         _route("/readyz", parts.probes.readyz),
@@ -172,6 +201,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
     )
 
 
+_OPENCOST = ("/allocation", "/allocation/compute", "/model/allocation", "/model/allocation/compute")
 _SENT_ON = (
     "query",
     "query_range",

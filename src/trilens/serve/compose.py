@@ -12,23 +12,35 @@ from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
 from trilens.collect.runs.intake import RunIntake
+from trilens.ledger.price_book import price_book
+from trilens.model.ledger_sums import Sharing
 from trilens.promql.engine import Engine
 from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.cluster_jobs import monitors_of
+from trilens.serve.cost import CostApi, CostRules
+from trilens.serve.cost_metrics import CostMetrics
+from trilens.serve.cost_units import CostUnitsApi
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
+from trilens.serve.focus import FocusApi
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
+from trilens.serve.imports import ImportsApi
 from trilens.serve.intakes import Intakes
 from trilens.serve.kube_state_presence import KubeStatePresence
+from trilens.serve.ledger import LedgerApi
+from trilens.serve.ledger_keeper import LedgerKeeper
+from trilens.serve.ledger_signals import LedgerSignals
 from trilens.serve.lineage import LineageApi
+from trilens.serve.opencost import OpenCostApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
+from trilens.serve.prices import PricesApi
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import Followers, Reloading
@@ -43,11 +55,12 @@ from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.serving_programs import HeartbeatApi, ServingPrograms
 from trilens.serve.state import SystemState
-from trilens.serve.state_metrics import run_metrics
+from trilens.serve.state_metrics import ledger_metrics, run_metrics
 from trilens.serve.status import StatusApi
 from trilens.serve.storage import open_store
 from trilens.serve.targets import TargetsApi
 from trilens.serve.this_machine import this_machine
+from trilens.serve.tracker_figures import RunFigures
 from trilens.serve.tracker_readers import follow_trackers, names_trackers
 from trilens.serve.trackers import stop_all
 from trilens.serve.trackers_api import TrackersApi
@@ -62,6 +75,7 @@ if TYPE_CHECKING:
     from trilens.alert.evaluation import GroupState
     from trilens.alert.rule import RuleGroup
     from trilens.collect.config import ScrapeConfig
+    from trilens.ledger.price_book import Prices
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.gpu_reports import ReportSource
@@ -69,7 +83,6 @@ if TYPE_CHECKING:
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.push import SelfPush
     from trilens.serve.scraped_elsewhere import ScrapedPrograms
-    from trilens.serve.tracker_figures import RunFigures
     from trilens.serve.trackers import Following
     from trilens.serve.upstream import Upstream
     from trilens.settings.tree import Settings
@@ -82,6 +95,7 @@ class System:
 
     def __init__(self, settings: Settings, token: str | None, load: Callable[[], Settings]) -> None:
         configs, groups = scrape_configs(settings), rule_groups(settings)  # what may be wrong comes first
+        self.prices = price_book(settings.prices.file)
         self.metrics = SelfMetrics()
         self.runner = QueryRunner(settings.query)
         self._intake = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
@@ -91,7 +105,9 @@ class System:
         self.store = self._storage if self.upstream is None else None
         try:
             self._make_parts(settings, configs, groups)
-            self.reloading = Reloading(settings, load, Followers(self._jobs, self.rules, self._monitors))
+            self.reloading = Reloading(
+                settings, load, Followers(self._jobs, self.rules, self._monitors, self._use_prices)
+            )
             self.app = self._make_app(settings, token)
         except BaseException:
             self._storage.close()
@@ -114,9 +130,12 @@ class System:
         self.runs = RunIntake(self._storage.runs, on_kept=on_kept)
         self._programs = self._run_programs(settings)
         self._serving = ServingPrograms(self._scraped_programs(settings))
-        self._figures: RunFigures | None = None
+        self._figures = RunFigures(self._storage.runs, self._own_queries(), self._storage.ledger)
         self.trackers = self._followed_trackers(settings)
-        for part in (self.clusters, self.agents, self.gpus, self._programs):
+        self._signals = LedgerSignals(self._own_queries())
+        self._costs = CostMetrics(self._storage.ledger, lambda: self._cost_rules().budgets, self.store)
+        self.ledger = self._ledger_keeper(settings)
+        for part in (self.clusters, self.agents, self.gpus, self._programs, self._costs):
             if part is not None:
                 self.metrics.watch_workloads(part.metrics)
 
@@ -136,12 +155,14 @@ class System:
             self.clusters,
             self.agents,
             settings.storage.retention,
+            self.ledger,
         )
         self.metrics.watch(state.metrics)
         self.metrics.watch(lambda: rule_metrics(self._rule_states()))
         otlp = OtlpIntake(self.store, self.runs, self._storage.runs)
         self.metrics.watch(otlp.own_metrics)
         self.metrics.watch(lambda: run_metrics(self.runs))
+        self.metrics.watch(lambda: ledger_metrics(self.ledger))
         kept = self._storage
         intakes = Intakes.of(self.clusters, self.agents)
         return build_app(
@@ -164,6 +185,13 @@ class System:
                 run_records=RunRecordsApi(self.runs, self._intake, max_body),
                 otlp=OtlpApi(otlp.metrics, otlp.traces, self._intake, max_body),
                 backfill=BackfillApi(backfill, self._intake, max_body),
+                imports=ImportsApi(
+                    kept.imports,
+                    self.ledger.imported,
+                    settings.storage.retention_ledger,
+                    self._intake,
+                    max_body,
+                ),
                 workloads=WorkloadsApi(kept.workloads, intakes, self.runner, max_body, kept.gpus, self.gpus),
                 gpus=GpusApi(kept.gpus, kept.workloads, self.gpus, intakes, self.runner, max_body),
                 events=EventsApi(kept.events, kept.workloads, self.agents, self.runner, max_body),
@@ -171,8 +199,23 @@ class System:
                 runs=RunsApi(kept.runs, kept.workloads, self.runner, max_body),
                 lineage=LineageApi(kept.runs, self.runner, max_body),
                 run_traces=RunTracesApi(kept.runs, self.runner),
-                experiments=ExperimentsApi(kept.runs, kept.tracked_runs, self.runner, max_body),
+                experiments=ExperimentsApi(
+                    kept.runs,
+                    kept.tracked_runs,
+                    self.runner,
+                    max_body,
+                    kept.ledger,
+                    self._figures.utilization,
+                ),
                 trackers=TrackersApi(self.trackers),
+                ledger=LedgerApi(kept.ledger, self.ledger, self.runner, max_body),
+                cost=CostApi(kept.ledger, kept.ledger_facts, self._cost_rules, self.runner, max_body),
+                focus=FocusApi(kept.ledger, self.runner, max_body),
+                cost_units=CostUnitsApi(
+                    kept.ledger, kept.ledger_facts, self._signals, kept.runs, self.runner, max_body
+                ),
+                prices=PricesApi(lambda: self.prices, max_body),
+                opencost=OpenCostApi(kept.ledger, self.runner, max_body),
             )
         )
 
@@ -226,9 +269,6 @@ class System:
     def _followed_trackers(self, settings: Settings) -> list[Following]:
         if not names_trackers(settings):
             return []
-        from trilens.serve.tracker_figures import RunFigures
-
-        self._figures = RunFigures(self._storage.runs, self._own_queries())
         return follow_trackers(settings, self._storage.tracked_runs, self.store, self._figures.of)
 
     def _gpu_bindings(self) -> GpuBindings:
@@ -238,11 +278,33 @@ class System:
         else:
             reports = self._asked = AskedReports(self._own_queries())
         others = (self.agents,) if self.agents is not None else ()
-        return GpuBindings(self._storage.gpus, reports, self.clusters, others, self.store)
+        kept = self._storage
+        return GpuBindings(kept.gpus, reports, self.clusters, others, self.store, kept.machines)
 
     def _run_programs(self, settings: Settings) -> RunPrograms:
         scraped = self._scraped_programs(settings)
         return RunPrograms(self.runs, self._storage.runs, self._storage.workloads, self.store, scraped)
+
+    def _cost_rules(self) -> CostRules:
+        settings = self.reloading.in_force.settings
+        return CostRules(Sharing(settings.ledger.share_fleet), settings.budgets.limits)
+
+    def _use_prices(self, prices: Prices) -> None:
+        self.prices = prices
+        self.ledger.use_prices(prices)
+
+    def _ledger_keeper(self, settings: Settings) -> LedgerKeeper:
+        kept, storage = self._storage, settings.storage
+        return LedgerKeeper(
+            kept.ledger_facts,
+            self._signals,
+            kept.ledger,
+            self.prices,
+            kept_for=min(storage.retention_records, storage.retention_steps),
+            late=kept.ledger_facts,
+            imports=kept.imports,
+            on_booked=self._costs.tell,
+        )
 
     def _scraped_programs(self, settings: Settings) -> ScrapedPrograms | None:
         if self.scrapes is None or self._jobs is None:
@@ -270,10 +332,11 @@ class System:
         await asyncio.to_thread(self.runs.start)
         await asyncio.to_thread(self._programs.start)
         self._serving.start()
-        if self._figures is not None:
-            self._figures.ask_in(asyncio.get_running_loop())
+        self._figures.ask_in(asyncio.get_running_loop())
         for tracker in self.trackers:
             await asyncio.to_thread(tracker.start)
+        self._signals.ask_in(asyncio.get_running_loop())
+        self.ledger.start()
         if self.rules is not None:
             self.rules.start()
         if self._push is not None:
@@ -314,6 +377,7 @@ class System:
             if self._jobs is not None:
                 steps.push_async_callback(asyncio.to_thread, self._jobs.stop)
             steps.push_async_callback(asyncio.to_thread, self._programs.stop)
+            steps.push_async_callback(asyncio.to_thread, self.ledger.stop)
             steps.push_async_callback(asyncio.to_thread, self._serving.stop)
             if self.rules is not None:
                 steps.push_async_callback(asyncio.to_thread, self.rules.stop)

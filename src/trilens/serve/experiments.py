@@ -12,22 +12,39 @@ import msgspec
 from trilens.lineage.experiments import ReportedRun, experiments
 from trilens.lineage.gpu_time import gpu_time
 from trilens.lineage.standing import standings
+from trilens.model.errors import RequestError
+from trilens.model.ledger import HOUR_MS
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.experiment_worth import (
+    Asked,
+    MetricAnswer,
+    RunCostAnswer,
+    StoppedAnswer,
+    WorthReader,
+    cost_answer,
+)
 from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from trilens.lineage.experiments import ExperimentRun
+    from trilens.ledger.run_cost import RunCost
+    from trilens.ledger.source import LedgerBook
+    from trilens.lineage.experiments import Experiment, ExperimentRun
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
     from trilens.model.run import RankProcess, RunId
     from trilens.model.tracked_run import TrackedRun
+    from trilens.serve.experiment_worth import Worth
+    from trilens.serve.params import Params
     from trilens.serve.runner import QueryRunner
     from trilens.store.tracked_runs import TrackedRunRecords
 
 _SHOWN: Final = 1_000
+_BUSY: Final = 50  # runs whose GPUs are asked about: a query each
 
 
 class TrackedAnswer(msgspec.Struct, frozen=True):
@@ -38,7 +55,12 @@ class TrackedAnswer(msgspec.Struct, frozen=True):
 
 
 class ExperimentRunAnswer(msgspec.Struct, frozen=True):
-    """`run` is its id here, null for one that only a tracker knows. A value that is not finite is a text."""
+    """`run` is its id here, null for one that only a tracker knows. A value that is not finite is a text.
+
+    `gpu_hours` are the ledger's where it has the whole run, else as its processes tell. Of one experiment
+    that is asked for by name also: how busy its GPUs were, the `metric`, whether no other run is as good and
+    as cheap (`on_front`), and when it had `stopped` improving.
+    """
 
     run: str | None
     trackers: list[TrackedAnswer]
@@ -51,6 +73,11 @@ class ExperimentRunAnswer(msgspec.Struct, frozen=True):
     params: dict[str, str]
     metrics: dict[str, float | str]
     gpu_hours: float | None
+    utilization: float | None
+    cost: RunCostAnswer | None
+    metric: MetricAnswer | None
+    on_front: bool
+    stopped: StoppedAnswer | None
 
 
 class ExperimentAnswer(msgspec.Struct, frozen=True):
@@ -69,8 +96,12 @@ class ExperimentsApi:
         tracked: TrackedRunRecords | None,
         runner: QueryRunner,
         max_body: int,
+        book: LedgerBook | None = None,
+        utilization: Callable[[RunId], float | None] = lambda _run: None,
     ) -> None:
         self._runs = runs
+        self._worth = WorthReader(runs, book) if runs is not None else None
+        self._utilization = utilization
         self._tracked = tracked
         self._runner = runner
         self._max_body = max_body
@@ -79,13 +110,14 @@ class ExperimentsApi:
         params = await read_params(request, self._max_body)
         wanted = params.first("experiment") or None
         limit = min(params.count("limit") or _SHOWN, _SHOWN)
+        asked = _asked(params)
         guard, gzip = self._runner.guard(), accepts_gzip(request)
 
         def work() -> tuple[bytes, bool]:
             reported, tracked = self._reported(wanted, limit, guard), self._seen(wanted, limit, guard)
             found = experiments(reported, tracked)
             told = [
-                ExperimentAnswer(one.name, [_answer(run) for run in one.runs])
+                ExperimentAnswer(one.name, self._answers(one, asked, guard, closely=wanted is not None))
                 for one in found
                 if wanted is None or one.name == wanted
             ]
@@ -95,6 +127,26 @@ class ExperimentsApi:
             return pack(success(msgspec.json.encode(told), warnings), gzip)
 
         return packed_response(await self._runner.run(request, guard, work))
+
+    def _answers(
+        self, experiment: Experiment, asked: Asked, guard: QueryGuard, *, closely: bool
+    ) -> list[ExperimentRunAnswer]:
+        """`closely` reads through what each run told."""
+        runs, worth = experiment.runs, self._worth
+        if worth is None:
+            return [_answer(run, None, None, None) for run in runs]
+        now_ms = time.time_ns() // 1_000_000
+        costs = worth.costs(runs, now_ms, guard)
+        if not closely:
+            return [_answer(run, _cost(run, costs), None, None) for run in runs]
+        found = worth.worth(runs, costs, asked, now_ms, guard)
+        answers = []
+        for at, (run, one) in enumerate(zip(runs, found, strict=True)):
+            guard.check()
+            ours = run.reported if at < _BUSY else None
+            busy = self._utilization(ours.facts.run) if ours is not None else None
+            answers.append(_answer(run, _cost(run, costs), one, busy))
+        return answers
 
     def _seen(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[TrackedRun]:
         if self._tracked is None:
@@ -142,7 +194,34 @@ def _ended(processes: list[RankProcess]) -> int | None:
     return max((end for end in ends if end is not None), default=None) if None not in ends else None
 
 
-def _answer(run: ExperimentRun) -> ExperimentRunAnswer:
+def _asked(params: Params) -> Asked:
+    direction = params.first("maximize").lower()
+    if direction not in ("", "true", "false"):
+        raise RequestError('invalid parameter "maximize": write true or false')
+    gain = params.first("least_gain")
+    try:
+        least_gain = float(gain) if gain else None
+    except ValueError:
+        least_gain = math.nan
+    if least_gain is not None and not 0 <= least_gain < 1:
+        raise RequestError('invalid parameter "least_gain": a share from 0 to 1, such as 0.01')
+    return Asked(params.first("metric") or None, direction == "true" if direction else None, least_gain)
+
+
+def _cost(run: ExperimentRun, costs: Mapping[RunId, RunCost]) -> RunCost | None:
+    return costs.get(run.reported.facts.run) if run.reported is not None else None
+
+
+def _gpu_hours(run: ExperimentRun, cost: RunCost | None) -> float | None:
+    """The ledger knows parts of GPUs, and when a pod held one without a process."""
+    if cost is not None:
+        return cost.time.gpu_ms / HOUR_MS
+    return run.reported.gpu_hours if run.reported is not None else None
+
+
+def _answer(
+    run: ExperimentRun, cost: RunCost | None, worth: Worth | None, utilization: float | None
+) -> ExperimentRunAnswer:
     reported, first = run.reported, run.tracked[0] if run.tracked else None
     return ExperimentRunAnswer(
         reported.facts.run if reported else None,
@@ -155,7 +234,12 @@ def _answer(run: ExperimentRun) -> ExperimentRunAnswer:
         reported.step if reported and reported.step is not None else (first.step if first else None),
         dict(run.params),
         {name: value if math.isfinite(value) else str(value) for name, value in run.metrics.items()},
-        reported.gpu_hours if reported else None,
+        _gpu_hours(run, cost),
+        utilization,
+        cost_answer(cost) if cost is not None else None,
+        worth.metric if worth is not None else None,
+        worth.on_front if worth is not None else False,
+        worth.stopped if worth is not None else None,
     )
 
 

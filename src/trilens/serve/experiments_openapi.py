@@ -17,6 +17,12 @@ EXPERIMENT_TYPES: Final = (ExperimentAnswer, TrackerAnswer)
 
 _FILTERS: Final = [
     parameter("experiment", "query", "Only this one."),
+    parameter("metric", "query", "The metric to compare runs by; a validation loss, or a loss, if left out."),
+    {
+        **parameter("maximize", "query", "Whether more of it is better; by its name if left out."),
+        "schema": {"type": "string", "enum": ["true", "false"]},
+    },
+    parameter("least_gain", "query", "By what share a new best must be better to count; 0.01 if left out."),
     parameter("limit", "query", "Of the latest so many runs of each kind; 1,000 if left out, and at most."),
 ]
 

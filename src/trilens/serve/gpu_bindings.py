@@ -1,4 +1,5 @@
-"""Which pod has which GPU, worked out from what all sources say; told to store and metrics."""
+"""Which pod has which GPU, and which machines have some, worked out from what all sources say; told to store
+and metrics."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from trilens.resolve.gpus.missing import compare
 from trilens.resolve.gpus.places import Places, Pods
 from trilens.resolve.gpus.reconcile import Reconciled, reconcile
 from trilens.resolve.info import GPU_INFO, gpu_info
+from trilens.resolve.machines import MachineBook, machines_without_kubernetes, reported_gpus
 from trilens.resolve.phase_metrics import PhaseSample
 from trilens.serve.gpu_reports import Told
 from trilens.serve.still_shown import series_still_shown
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
     from trilens.model.gpu import Claim, Gpu, GpuKey
     from trilens.model.labels import Labels
     from trilens.model.life import MembershipInterval
+    from trilens.model.node import Hardware
     from trilens.model.workload import Doubt, PodKey
     from trilens.resolve.gpus.cluster_view import NodeView
     from trilens.resolve.gpus.missing import NodeGpus
     from trilens.resolve.gpus.reports import Report
+    from trilens.resolve.machines import ReportedGpus
     from trilens.serve.gpu_reports import ReportSource
     from trilens.store.gpus import GpuRecords
+    from trilens.store.machines import MachineRecords
     from trilens.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -65,6 +70,8 @@ class ClaimsFrom(Protocol):
     def claims(self) -> Iterable[Claim]: ...
 
     def members(self) -> Mapping[PodKey, MembershipInterval]: ...
+
+    def hardware(self) -> Mapping[str, Hardware]: ...
 
 
 class ClusterViews(Protocol):
@@ -104,8 +111,10 @@ class GpuBindings:
         clusters: ClusterViews | None,
         others: Sequence[ClaimsFrom] = (),
         samples: Store | None = None,
+        machines: MachineRecords | None = None,
     ) -> None:
-        """`clusters` is None where none is watched, `samples` where another server has them."""
+        """`clusters` is None where none is watched, `samples` where another server has them, `machines` where
+        what they cost does not matter."""
         self._records = records
         self._reports = reports
         self._clusters = clusters
@@ -113,6 +122,9 @@ class GpuBindings:
         self._samples = samples
         self._gpus = GpuBook(records)
         self._bindings = BindingBook(records)
+        self._machine_records = machines
+        self._machines = MachineBook(machines) if machines is not None else None
+        self._reported_on: Mapping[tuple[str, str], ReportedGpus] = {}
         self._last = _Input(frozenset(), [], [])
         self._kept: list[Report] = []  # whose identities are in `_last`
         self._inventory: dict[GpuKey, Gpu] = {}
@@ -133,6 +145,8 @@ class GpuBindings:
         """What was known when Trilens last ran."""
         self._gpus.restore(self._records.last_of_each(at_ms - REMEMBERED_MS), at_ms)
         self._bindings.restore(self._records.unfinished())
+        if self._machines is not None and self._machine_records is not None:
+            self._machines.restore(self._machine_records.unfinished(), at_ms)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -181,12 +195,13 @@ class GpuBindings:
         claims: list[Claim] = []
         for other in self._others:
             claims += other.claims()
-            views.append(ClusterView(other.cluster, other.members()))
+            views.append(ClusterView(other.cluster, other.members(), knows_nodes=False))
         given = _Input(frozenset(map(id, told.reports)), views, claims)
         is_new = given != self._last
         if is_new:
             self._work_out(told.reports, given)
         self._gpus.update(self._inventory, at_ms)
+        self._keep_machines(views, at_ms)
         nodes = self.now.nodes
         if is_new:  # or all of this would come out as it did before
             members = {key: interval for view in views for key, interval in view.members.items()}
@@ -206,12 +221,24 @@ class GpuBindings:
             places = Places(given.views)
             self._inventory = gpus_of(reports, places)
             self._reported = list(claims_of(reports, places, self._inventory))
+            self._reported_on = reported_gpus(self._inventory.values())
         every = (*self._reported, *annotated(given.views, self._inventory), *given.claims)
         unread = {view.cluster for view in given.views if not view.is_settled}
         asked = [claim for claim in every if claim.cluster not in unread]
         if not _settled(given.views):
             asked = []  # where no cluster is watched, nobody knows the pods that labels name
         self._reconciled = reconcile(asked, self._inventory, Pods(given.views))
+
+    def _keep_machines(self, views: list[ClusterView], at_ms: int) -> None:
+        if self._machines is None:
+            return
+        nodes = [node.seen for view in views for node in view.nodes if node.seen is not None]
+        hardware = {node: told for other in self._others for node, told in other.hardware().items()}
+        watched = {(seen.machine.cluster, seen.machine.node) for seen in nodes}
+        alone = machines_without_kubernetes(self._reported_on, hardware, watched)
+        told = {view.cluster for view in views if view.is_settled and view.knows_nodes}
+        unread = {view.cluster for view in views} - told - {other.cluster for other in self._others}
+        self._machines.update([*nodes, *alone], self._reported_on, told, unread, at_ms)
 
     def _write(self, views: list[ClusterView], at_ms: int) -> None:
         if self._samples is None:

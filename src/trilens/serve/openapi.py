@@ -9,11 +9,14 @@ from starlette.responses import Response
 
 from trilens import __version__
 from trilens.model.life import Phase
+from trilens.serve.cost_openapi import COST_TYPES, cost_paths
 from trilens.serve.envelope import JSON
 from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
 from trilens.serve.experiments_openapi import EXPERIMENT_TYPES, experiment_paths
 from trilens.serve.gpu_answers import GpuAnswer
+from trilens.serve.ledger_openapi import LEDGER_TYPES, ledger_paths
 from trilens.serve.openapi_pieces import list_of, operation, parameter
+from trilens.serve.prices_openapi import PRICE_TYPES, price_paths
 from trilens.serve.run_openapi import RUN_TYPES, run_paths
 from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
 
@@ -34,7 +37,7 @@ async def openapi(_request: Request) -> Response:
 
 
 def document() -> dict[str, Any]:
-    told: tuple[type, ...] = (*RUN_TYPES, *EXPERIMENT_TYPES)
+    told: tuple[type, ...] = (*RUN_TYPES, *EXPERIMENT_TYPES, *LEDGER_TYPES, *COST_TYPES, *PRICE_TYPES)
     (summary, whole, gpu, event, output, failure, *others), components = msgspec.json.schema_components(
         [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *told],
         ref_template="#/components/schemas/{name}",
@@ -69,6 +72,9 @@ def document() -> dict[str, Any]:
             ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
             **run_paths(schemas, failure),
             **experiment_paths(schemas, failure),
+            **ledger_paths(schemas, failure),
+            **cost_paths(schemas, failure),
+            **price_paths(schemas, failure),
         },
         "components": {"schemas": components},
     }

@@ -1,10 +1,12 @@
-"""Instant queries that the server itself asks, wherever the samples are: here, or at `source.url`."""
+"""Queries that the server itself asks, wherever the samples are: here, or at `source.url`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
 
 from trilens.model.errors import SourceError
 from trilens.model.query import QueryGuard
@@ -12,6 +14,8 @@ from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.upstream import Upstream
@@ -22,9 +26,31 @@ class Shown(NamedTuple):
     value: float
 
 
+class Times(NamedTuple):
+    """So many moments, `step_ms` apart."""
+
+    start_ms: int
+    step_ms: int
+    moments: int
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + self.step_ms * (self.moments - 1)
+
+
+class Matrix(NamedTuple):
+    """A row for each series, a column for each moment; NaN where there is nothing."""
+
+    keys: list[tuple[str, ...]]  # of each series the values of the labels that were asked for
+    values: NDArray[np.float64]
+
+
 class OwnQueries(Protocol):
     async def vector(self, query: str) -> Sequence[Shown]:
         """What a query that gives a vector shows now. Raises TrilensError where there is no answer."""
+
+    async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+        """The same at several moments. Series are told apart by `labels`: the query keeps no others."""
 
 
 class EmbeddedQueries:
@@ -39,6 +65,18 @@ class EmbeddedQueries:
             for row in range(len(answer.labels))
         ]
 
+    async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+        start_ms, step_ms, _ = times
+        answer = await asyncio.to_thread(
+            Engine(self._samples).range, query, start_ms, times.end_ms, step_ms, QueryGuard()
+        )
+        symbols = answer.labels.symbols
+        columns = [symbols.texts(answer.labels.column(name).tolist()) for name in labels]
+        values = answer.values
+        if answer.present is not None:
+            values = np.where(answer.present, values, np.nan)
+        return Matrix(list(zip(*columns, strict=True)), values)
+
 
 class UpstreamQueries:
     def __init__(self, upstream: Upstream) -> None:
@@ -46,11 +84,32 @@ class UpstreamQueries:
 
     async def vector(self, query: str) -> Sequence[Shown]:
         answer = await self._upstream.instant(query)
-        if answer.get("status") != "success":
-            raise SourceError(
-                f"the metric source {self._upstream.url} refused a query: {answer.get('error')}"
-            )
+        self._check(answer)
         try:
             return [Shown(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
         except (LookupError, TypeError, ValueError) as e:
             raise SourceError(f"the metric source {self._upstream.url} answered with no vector") from e
+
+    async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+        answer = await self._upstream.range(query, times.start_ms, times.end_ms, times.step_ms)
+        self._check(answer)
+        try:
+            # Of a large fleet there are a million points, and others wait for this loop.
+            return await asyncio.to_thread(_read_matrix, answer["data"]["result"], times, labels)
+        except (LookupError, TypeError, ValueError, AttributeError) as e:
+            raise SourceError(f"the metric source {self._upstream.url} answered with no matrix") from e
+
+    def _check(self, answer: Mapping[str, Any]) -> None:
+        if answer.get("status") != "success":
+            raise SourceError(
+                f"the metric source {self._upstream.url} refused a query: {answer.get('error')}"
+            )
+
+
+def _read_matrix(rows: list[Any], times: Times, labels: tuple[str, ...]) -> Matrix:
+    values = np.full((len(rows), times.moments), np.nan)
+    for row, one in enumerate(rows):
+        t_s, texts = zip(*one["values"], strict=True)
+        columns = np.rint((np.array(t_s) * 1000 - times.start_ms) / times.step_ms).astype(np.intp)
+        values[row, columns] = np.array(texts, np.float64)
+    return Matrix([tuple(one["metric"].get(name, "") for name in labels) for one in rows], values)

@@ -1,4 +1,4 @@
-"""Settings that are read again while the server runs: scraping and rules follow, the rest needs a restart."""
+"""Settings that are read again while the server runs: some follow, the rest needs a restart."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.ledger.price_book import price_book
 from trilens.model.errors import ConfigError, TrilensError
 from trilens.serve.cluster_jobs import job_maker
 from trilens.serve.rules import rule_groups
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 
     from trilens.alert.manager import RuleManager
     from trilens.collect.monitors.following import Monitors
+    from trilens.ledger.price_book import Prices
     from trilens.serve.scrape_jobs import ScrapeJobs
     from trilens.settings.tree import Settings
 
 log = logging.getLogger(__name__)
 
-_RELOADABLE: Final = ("scrape", "rules")
+_RELOADABLE: Final = ("scrape", "rules", "prices", "budgets")
 
 
 class InForce(NamedTuple):
@@ -38,6 +40,7 @@ class Followers(NamedTuple):
     jobs: ScrapeJobs | None
     rules: RuleManager | None
     monitors: Monitors | None
+    prices: Callable[[Prices], None] | None = None
 
 
 class Reloading:
@@ -71,13 +74,16 @@ class Reloading:
         before, wanted = self.in_force.settings, self._load()
         _refuse_other_changes(before, wanted)
         configs, groups, make = scrape_configs(wanted), rule_groups(wanted), job_maker(wanted)
-        jobs, rules, monitors = self._followers
+        book = price_book(wanted.prices.file)
+        jobs, rules, monitors, use_prices = self._followers
         if jobs is not None:
             jobs.configure(configs)
         if monitors is not None:
             monitors.make_with(make)
         if rules is not None:
             rules.reload(groups)
+        if use_prices is not None:
+            use_prices(book)
         log.info("settings reloaded", extra={"jobs": len(configs)})
         return before.model_copy(update={group: getattr(wanted, group) for group in _RELOADABLE})
 

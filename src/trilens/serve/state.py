@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.collect.remote_write import RemoteWriteReceiver
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
+    from trilens.serve.ledger_keeper import LedgerKeeper
     from trilens.serve.runner import QueryRunner
     from trilens.serve.upstream import Trouble, Upstream
     from trilens.store.store import Store, StoreStats
@@ -37,7 +38,7 @@ _STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slow
 
 class SystemState:
     """`store`, `scrapes` and `receiver` are None where another server holds the samples, `clusters` where
-    none is watched, `agents` where none is asked."""
+    none is watched, `agents` where none is asked, `ledger` where none is kept."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class SystemState:
         clusters: ClusterIntake | None,
         agents: AgentIntake | None,
         retention: timedelta,
+        ledger: LedgerKeeper | None = None,
     ) -> None:
         self._runner = runner
         self._store = store
@@ -58,6 +60,7 @@ class SystemState:
         self._clusters = clusters
         self._agents = agents
         self._retention = retention
+        self._ledger = ledger
         self._pace = Pace()
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -93,6 +96,8 @@ class SystemState:
         if self._agents is not None:
             agents = {"known": len(self._agents.agents()), "complaints": self._agents.complaints()}
             details["agents"] = agents
+        if self._ledger is not None:  # what was spent is known late; all else works
+            details["ledger"] = {"troubles": list(self._ledger.state.troubles.values())}
         return Readiness(ready, details)
 
     async def overview(self) -> Overview:

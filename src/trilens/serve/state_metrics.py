@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trilens.collect.otlp.stats import OtlpMetricsStats, OtlpTraceStats
     from trilens.collect.remote_write.receiver import WriteStats
     from trilens.collect.runs.intake import RunIntake
+    from trilens.serve.ledger_keeper import LedgerKeeper
     from trilens.store.store import StoreHealth, StoreStats
 
 
@@ -65,6 +66,24 @@ def run_metrics(intake: RunIntake) -> Iterator[Metric]:
     help_text = "Batches of records of runs by what became of them."
     yield _counted("trilens_run_records_batches", help_text, "outcome", outcomes)
     yield _counter("trilens_run_records_steps", "Steps taken in.", stats.steps)
+
+
+def ledger_metrics(keeper: LedgerKeeper) -> Iterator[Metric]:
+    state = keeper.state
+    waiting = {str(reason): float(hours) for reason, hours in keeper.waiting().items()}
+    yield _by("trilens_ledger_hours_waiting", "Hours that wait to be computed.", "reason", waiting)
+    computed = {str(reason): float(hours) for reason, hours in dict(state.computed).items()}
+    yield _counted("trilens_ledger_hours_computed", "Hours computed, by why.", "reason", computed)
+    revisions_help = "Hours that were booked already and came out otherwise."
+    yield _counter("trilens_ledger_revisions", revisions_help, state.revisions)
+    yield _counter("trilens_ledger_failures", "Times that keeping the ledger failed.", state.failures)
+    yield gauge("trilens_ledger_troubles", "What does not work now: see /api/ledger.", len(state.troubles))
+    if state.upto_ms is not None:
+        upto_help = "Until when the open hour is booked; absent before the first time."
+        yield gauge("trilens_ledger_upto_timestamp_seconds", upto_help, state.upto_ms / 1000)
+    if state.took_s is not None:
+        took_help = "How long booking the open hour took the last time."
+        yield gauge("trilens_ledger_last_duration_seconds", took_help, state.took_s)
 
 
 def otlp_metrics(points: OtlpMetricsStats | None, spans: OtlpTraceStats | None) -> Iterator[Metric]:

@@ -25,6 +25,7 @@ def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
             retention_1h=storage.retention_1h,
             retention_records=storage.retention_records,
             retention_steps=storage.retention_steps,
+            retention_ledger=storage.retention_ledger,
             out_of_order=storage.out_of_order_time_window,
             series_in_memory=storage.series_in_memory,
             recent_bytes=int(storage.recent_memory),

@@ -1,4 +1,4 @@
-"""What Trilens knows of a run and its tracker does not: GPU-hours and how busy the GPUs were, written back.
+"""What Trilens knows of a run and its tracker does not: GPU-hours, how busy the GPUs were and what it cost.
 
 Written at the end of a run, and every few minutes while it runs; only what changed, so that a restart of the
 server or a second one writes nothing twice. What is not known is not written.
@@ -14,8 +14,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from trilens.ledger.run_cost import RunLife, run_costs
 from trilens.lineage.gpu_time import gpu_time
 from trilens.model.errors import TrilensError
+from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.run import RunId
 from trilens.model.tracked_run import RUN_TAG
 from trilens.promql.annotations import quote
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.trackers.mlflow import MlflowServer
     from trilens.collect.trackers.wandb_api import WandbProject
+    from trilens.ledger.source import LedgerBook
     from trilens.lineage.gpu_time import GpuTime
     from trilens.model.run import RankProcess, RunFacts
     from trilens.model.tracked_run import TrackedRun
@@ -38,6 +41,7 @@ log = logging.getLogger(__name__)
 
 GPU_HOURS: Final = "trilens.gpu_hours"
 GPU_UTILIZATION: Final = "trilens.gpu_utilization"
+COST: Final = "trilens.cost"  # and the currency: trilens.cost_USD
 _EVERY_S: Final = 300.0
 _TRIED_MS: Final = 86_400_000  # after a run's end: its program's records may come late, from a spool
 _QUERY_S: Final = 30.0
@@ -53,17 +57,22 @@ class Runs(Protocol):
 
 
 class Known(NamedTuple):
+    """`cost` is None unless every hour of the run is booked and priced."""
+
     gpu_hours: float
     utilization: float | None
     is_over: bool
+    cost: float | None = None
+    currency: str | None = None
 
 
 class RunFigures:
     """What is known of a tracker's run: by its tag, or by what the program itself said of its tracker."""
 
-    def __init__(self, runs: Runs, queries: OwnQueries) -> None:
+    def __init__(self, runs: Runs, queries: OwnQueries, book: LedgerBook | None = None) -> None:
         self._runs = runs
         self._queries = queries
+        self._book = book
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()  # each tracker has a thread of its own
         self._told: dict[tuple[str, str], RunId] = {}  # what programs said of their trackers
@@ -77,10 +86,27 @@ class RunFigures:
         ours = self._ours(run)
         if ours is None:
             return None
-        held = gpu_time(self._runs.processes([ours]), time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        held = gpu_time(self._runs.processes([ours]), now_ms)
         if held is None or held.silent:
             return None  # a part of the truth would be taken for all of it
-        return Known(round(held.seconds / 3600, 4), self._utilization(held), held.is_over)
+        known = Known(round(held.seconds / 3600, 4), self._utilization(held), held.is_over)
+        return self._with_cost(known, RunLife(ours, held.from_ms, held.to_ms), now_ms)
+
+    def utilization(self, run: RunId) -> float | None:
+        """How busy its GPUs were, of all the time that it held them."""
+        held = gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000)
+        return self._utilization(held) if held is not None and not held.silent else None
+
+    def _with_cost(self, known: Known, life: RunLife, now_ms: int) -> Known:
+        """The ledger's GPU-hours too: it knows parts of GPUs, and when a pod held one without a process."""
+        cost = run_costs(self._book, [life], now_ms).get(life.run) if self._book is not None else None
+        if cost is None:
+            return known
+        known = known._replace(gpu_hours=round(cost.time.gpu_ms / HOUR_MS, 4))
+        if cost.quanta is None or cost.time.unpriced_ms:
+            return known
+        return known._replace(cost=round(float(as_amount(cost.quanta)), 4), currency=cost.currency)
 
     def _ours(self, run: TrackedRun) -> RunId | None:
         if tagged := run.tags.get(RUN_TAG):
@@ -160,7 +186,11 @@ def _figures(known: Known | None) -> dict[str, float]:
     """Nothing of what is not known."""
     if known is None:
         return {}
-    told = {GPU_HOURS: known.gpu_hours, GPU_UTILIZATION: known.utilization}
+    told = {
+        GPU_HOURS: known.gpu_hours,
+        GPU_UTILIZATION: known.utilization,
+        f"{COST}_{known.currency}": known.cost,
+    }
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -172,7 +202,7 @@ def to_mlflow(server: MlflowServer) -> Send:
     """As tags, which stand on the run's page, and as metrics, by which runs are sorted and compared."""
 
     def send(run: TrackedRun, figures: Mapping[str, float]) -> None:
-        tags = {name: f"{value:g}" for name, value in figures.items()}
+        tags = {name: f"{value:.10g}" for name, value in figures.items()}
         if any(run.tags.get(name) != text for name, text in tags.items()):  # or a restart would write again
             server.write(run.tracker.run, tags, figures, time.time_ns() // 1_000_000)
 

@@ -87,8 +87,16 @@ class Upstream:
 
     async def instant(self, query: str) -> dict[str, Any]:
         """The same for nobody but ourselves."""
+        return await self._ask_for_us(_instant(query))
+
+    async def range(self, query: str, start_ms: int, end_ms: int, step_ms: int) -> dict[str, Any]:
+        """A query of our own over a span of time."""
+        asked = {"query": query, "start": start_ms / 1000, "end": end_ms / 1000, "step": step_ms / 1000}
+        return await self._ask_for_us(f"/api/v1/query_range?{urlencode(asked)}")
+
+    async def _ask_for_us(self, path: str) -> dict[str, Any]:
         timeout_s = self._source.timeout.total_seconds()
-        answer = await self._ask("GET", _instant(query), {}, b"", timeout_s)
+        answer = await self._ask("GET", path, {}, b"", timeout_s)
         self._check(answer, quote=True)
         return self._read(answer)
 

@@ -9,6 +9,7 @@ from trilens.serve.gpu_reports import StoredReports
 from trilens.serve.rehearsal.events import KernelEvents
 from trilens.serve.rehearsal.objects import FollowedObjects
 from trilens.serve.rehearsal.ranks import TellingRanks
+from trilens.serve.rehearsal.rules import RecordedRules
 from trilens.serve.rehearsal.telemetry import ScrapedTelemetry
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ def follow(
     telemetry = ScrapedTelemetry(world, store, cluster)
     events = KernelEvents(world, store)
     ranks = TellingRanks(world, store, _TELL_MS / 1000)
-    gpus = GpuBindings(store.gpus, StoredReports(store), objects)
-    start_ms = world.now_ms
+    rules = RecordedRules(store)
+    gpus = GpuBindings(store.gpus, StoredReports(store), objects, machines=store.machines)
+    start_ms = recorded_ms = world.now_ms
     try:
         while world.now_ms < to_ms:
             world.advance(min(to_ms, world.now_ms + _LOOK_MS))
@@ -43,6 +45,8 @@ def follow(
             gpus.look(world.now_ms)
             if passed_ms % _TELL_MS == 0 or world.now_ms == to_ms:
                 ranks.look()
+                rules.record(recorded_ms, world.now_ms)
+                recorded_ms = world.now_ms
             if progress is not None:
                 progress(passed_ms / (to_ms - start_ms))
     finally:

@@ -40,6 +40,7 @@ class ScrapedTelemetry:
         for uid, endpoint in self._world.metrics_endpoints().items():
             here.add(uid)
             labels = {"job": "programs", "namespace": endpoint.namespace, "pod": endpoint.pod}
+            labels["instance"] = endpoint.pod
             self._scrape(uid, labels, partial(self._world.metrics_text, uid))
         for gone in self._targets.keys() - here:
             self._end(self._targets.pop(gone))

@@ -1,0 +1,151 @@
+"""Cost as people read it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+import typer
+
+from trilens.cli.cost_across import show_across
+from trilens.cli.cost_figures import (
+    UNKNOWN,
+    amount_text,
+    change_text,
+    counted,
+    hours_text,
+    key_text,
+    moment_text,
+    share_text,
+    span_text,
+)
+from trilens.cli.plain_table import print_table
+from trilens.cli.times import show_length
+from trilens.ledger.money_text import unit_price
+
+_WARNINGS: Final = 8
+_NONE_TOLD: Final = {
+    "step": "no run told of steps",
+    "token": "no run and no inference server told of tokens",
+    "request": "no inference server told of requests",
+    "improvement": "no run with two validations was paid for",
+}
+
+
+def show_cost(answer: dict[str, Any]) -> None:
+    shared = ", free and broken GPUs shared out by cost" if answer["share_fleet"] == "by-cost" else ""
+    length = show_length((answer["to_ms"] - answer["from_ms"]) / 1000)
+    before = f"; compared with the {length} before" if answer["hours_before"] is not None else ""
+    typer.echo(f"cost {span_text(answer)} by {' and '.join(answer['by'])}{shared}{before}\n")
+    if not answer["lines"]:
+        typer.echo("nothing is booked for these hours")
+        return
+    if len(answer["by"]) == 2:
+        show_across(answer)
+    else:
+        _show_lines(answer)
+    typer.echo()
+    for total in answer["totals"]:
+        typer.echo(_total(total))
+    if answer["left_out"]:
+        typer.echo(f"and {counted(answer['left_out'], 'smaller line')}; --limit shows more")
+
+
+def show_units(answer: dict[str, Any]) -> None:
+    unit = answer["unit"]
+    typer.echo(f"cost per {unit}, {span_text(answer)}: {answer['definition']}\n")
+    if not answer["lines"]:
+        typer.echo(f"{_NONE_TOLD[answer['per']]} in these hours")
+        return
+    print_table(
+        ["run or server", "name", "units", "cost", "gpu-hours", f"per {unit}", "of"],
+        [
+            [
+                key_text(*next(iter(line["keys"].items()))),
+                line["name"] or UNKNOWN,
+                f"{line['units']:,.6g}" if line["units"] is not None else UNKNOWN,
+                amount_text(line["amount"], line["currency"]),
+                hours_text(line["gpu_ms"]),
+                unit_price(Decimal(line["per_unit"]), line["currency"]) if line["per_unit"] else UNKNOWN,
+                line["detail"],
+            ]
+            for line in answer["lines"]
+        ],
+        may_go=("name", "gpu-hours"),
+    )
+
+
+def show_doubts(answer: dict[str, Any]) -> None:
+    """On stderr, where the warnings of other commands are."""
+    hours, before = answer["hours"], answer.get("hours_before")
+    if missing := hours["asked"] - hours["booked"]:
+        typer.echo(f"note: {missing:,} of {counted(hours['asked'], 'hour')} not computed yet", err=True)
+    if hours["open"]:
+        typer.echo(f"note: the last hour is open, computed until {moment_text(hours['upto_ms'])}", err=True)
+    if before is not None and before["booked"] < before["asked"]:
+        typer.echo(
+            f"note: of the period before, {before['booked']:,} of {counted(before['asked'], 'hour')} "
+            "computed: the change says little",
+            err=True,
+        )
+    for warning in answer["warnings"][:_WARNINGS]:
+        typer.echo(
+            f"warning: {warning['code']}: {warning['text']} ({hours_text(warning['gpu_ms'])} GPU-hours in "
+            f"{counted(warning['hours'], 'hour')})",
+            err=True,
+        )
+    if (more := len(answer["warnings"]) - _WARNINGS) > 0:
+        typer.echo(f"and {counted(more, 'warning')} more; --json has all", err=True)
+
+
+def _show_lines(answer: dict[str, Any]) -> None:
+    by = answer["by"]
+    print_table(
+        [*by, "cost", "change", "gpu-hours", "unpriced", "goodput", "throttled"],
+        [[*(key_text(name, line["keys"][name]) for name in by), *_figures(line)] for line in answer["lines"]],
+        may_go=("throttled", "goodput"),
+    )
+
+
+def _figures(line: dict[str, Any]) -> list[str]:
+    now = line["now"]
+    if now is None:
+        return ["gone", _change(line), "", "", "", ""]
+    return [
+        amount_text(now["amount"], line["currency"]),
+        _change(line),
+        hours_text(now["gpu_ms"]),
+        hours_text(now["unpriced_gpu_ms"]) if now["unpriced_gpu_ms"] else "",
+        share_text(now["goodput"]),
+        share_text(now["throttled"]),
+    ]
+
+
+def _change(line: dict[str, Any]) -> str:
+    now, before = line["now"], line["before"]
+    if line["change"] is None:
+        return ""
+    return change_text(
+        Decimal(now["amount"] or 0) if now is not None else Decimal(0),
+        Decimal(before["amount"] or 0) if before is not None else None,
+        line["currency"],
+    )
+
+
+def _total(line: dict[str, Any]) -> str:
+    now = line["now"]
+    if now is None:
+        return f"total: nothing, {_change(line)}"
+    parts = [f"{hours_text(now['gpu_ms'])} GPU-hours"]
+    if line["currency"]:
+        change = [_change(line)] if line["before"] is not None else []
+        parts = [amount_text(now["amount"], line["currency"]), *change, *parts]
+    if now["goodput"] is not None:
+        told = "" if now["told"] == 1 else f" of the {share_text(now['told'])} that some signal told of"
+        parts.append(f"goodput {share_text(now['goodput'])}{told}")
+    if now["throttled"]:
+        parts.append(f"{share_text(now['throttled'])} of useful time throttled")
+    text = f"total: {', '.join(parts)}"
+    if now["unpriced_gpu_ms"]:
+        text += f"\nwithout a price: {hours_text(now['unpriced_gpu_ms'])} GPU-hours, in no amount above"
+    return text

@@ -1,0 +1,228 @@
+"""/api/cost: what was spent and on what, what of it for nothing, and how fast it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trilens.ledger import sharing
+from trilens.ledger.budgets import standing
+from trilens.ledger.burn import burn
+from trilens.ledger.cause_texts import explained
+from trilens.ledger.cost import can_compare, compared, hours_known, period_before, totals
+from trilens.ledger.forecast import forecast, month_of, spent_by
+from trilens.ledger.lost_work import lost_steps
+from trilens.ledger.why import why
+from trilens.model.errors import NotReadYet
+from trilens.model.ledger import Bucket, as_quanta
+from trilens.model.ledger_sums import Dimension, Sharing
+from trilens.serve.cost_answers import CostAnswer, MonthAnswer, NowAnswer, WhyAnswer
+from trilens.serve.cost_params import (
+    clock_ms,
+    read_dimensions,
+    read_flag,
+    read_sharing,
+    read_where,
+    read_window,
+)
+from trilens.serve.cost_view import (
+    budget_answer,
+    burn_answer,
+    cause_answer,
+    cost_line,
+    for_nothing,
+    forecast_answer,
+    hours_answer,
+    keys_answer,
+    rest_answer,
+    warnings_answer,
+)
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.params import read_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.ledger.lost_work import LostSteps
+    from trilens.ledger.source import FactSource, LedgerBook
+    from trilens.ledger.why import Found
+    from trilens.model.query import QueryGuard
+    from trilens.model.run import RunId
+    from trilens.serve.runner import QueryRunner
+    from trilens.settings.budgets import Budget
+
+_LINES: Final = 1_000
+_MOST_CAUSES: Final = 500
+_BY: Final = (Dimension.TEAM, Dimension.BUCKET)
+_METHOD: Final = (
+    "spent so far, and what is left of the month at the mean of the whole days (UTC) of the last four weeks; "
+    "the bounds hold four of five months if days are independent"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CostRules:
+    """Of the settings in force."""
+
+    share_fleet: Sharing = Sharing.NONE
+    budgets: Sequence[Budget] = ()
+
+
+class CostApi:
+    """`book` and `facts` are None where nothing is kept."""
+
+    def __init__(
+        self,
+        book: LedgerBook | None,
+        facts: FactSource | None,
+        rules: Callable[[], CostRules],
+        runner: QueryRunner,
+        max_body: int,
+        *,
+        now_ms: Callable[[], int] = clock_ms,
+    ) -> None:
+        self._book = book
+        self._facts = facts
+        self._rules = rules
+        self._runner = runner
+        self._max_body = max_body
+        self._now_ms = now_ms
+
+    async def every(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        now_ms = self._now_ms()
+        window, by = read_window(params, now_ms), read_dimensions(params, _BY)
+        shared = read_sharing(params, self._rules().share_fleet)
+        limit = params.count("limit") or _LINES
+        wants_before = read_flag(params, "compare", default=True)
+
+        def read(book: LedgerBook, guard: QueryGuard) -> CostAnswer:
+            earlier = period_before(window)
+            now = sharing.sums(book, by, window, shared, guard)
+            before = sharing.sums(book, by, earlier, shared, guard) if wants_before else []
+            length_ms = window.to_ms - window.from_ms
+            comparable = wants_before and can_compare(by, length_ms)
+            lines = compared(by, now, before if comparable else [], length_ms)
+            hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
+            hours_before = None
+            if wants_before:
+                booked = book.hours(earlier.from_ms, earlier.to_ms, guard=guard)
+                hours_before = hours_answer(hours_known(booked, earlier, now_ms))
+            return CostAnswer(
+                window.from_ms,
+                window.to_ms,
+                earlier.from_ms,
+                [one.value for one in by],
+                shared.value,
+                comparable,
+                [cost_line(by, line, comparable=comparable) for line in lines[:limit]],
+                [cost_line((), line, comparable=wants_before) for line in totals(now, before)],
+                max(0, len(lines) - limit),
+                hours_answer(hours),
+                hours_before,
+                warnings_answer(hours),
+            )
+
+        return await self._answer(request, read)
+
+    async def why(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        now_ms = self._now_ms()
+        window = read_window(params, now_ms)
+        asked = params.count("limit")
+        limit = min(asked, _MOST_CAUSES) if asked is not None else None
+
+        def read(book: LedgerBook, guard: QueryGuard) -> WhyAnswer:
+            found = why(book, window, now_ms, limit=limit, guard=guard)
+            hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
+            lost = self._lost(found.largest, guard)
+            told = [(explained(one.episode, one.times, one.nodes, lost), one.nodes) for one in found.largest]
+            return WhyAnswer(
+                window.from_ms,
+                window.to_ms,
+                [cause_answer(cause, nodes, found, window) for cause, nodes in told],
+                [rest_answer(one) for one in found.rest],
+                for_nothing(found),
+                hours_answer(hours),
+                warnings_answer(hours),
+            )
+
+        return await self._answer(request, read)
+
+    async def now(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        now_ms, where = self._now_ms(), read_where(params)
+        by = read_dimensions(params, _BY)
+        budgets = self._rules().budgets
+
+        def read(book: LedgerBook, guard: QueryGuard) -> NowAnswer:
+            rate = burn(book, by, now_ms, where, guard)
+            month = month_of(book, now_ms, guard)
+            dimensions = {Dimension.TEAM, *(Dimension(one.of[0]) for one in budgets)}
+            spent = {one: spent_by(book, one, month, now_ms, guard) for one in dimensions}
+            whole = spent_by(book, None, month, now_ms, guard)
+            return NowAnswer(
+                now_ms,
+                burn_answer(by, rate) if rate is not None else None,
+                MonthAnswer(
+                    month.from_ms,
+                    month.to_ms,
+                    month.upto_ms,
+                    len(month.whole_days),
+                    _METHOD,
+                    [
+                        forecast_answer({}, currency, forecast(one, month), one.unpriced_ms)
+                        for (_, currency), one in whole.items()
+                        if currency
+                    ],
+                    [
+                        forecast_answer(
+                            keys_answer((Dimension.TEAM,), (team,)),
+                            currency,
+                            forecast(one, month),
+                            one.unpriced_ms,
+                        )
+                        for (team, currency), one in spent[Dimension.TEAM].items()
+                        if currency
+                    ],
+                ),
+                [
+                    budget_answer(
+                        standing(
+                            Dimension(kind),
+                            name,
+                            one.currency,
+                            as_quanta(one.amount),
+                            spent[Dimension(kind)].get((name, one.currency)),
+                            month,
+                        )
+                    )
+                    for one in budgets
+                    for kind, name in [one.of]
+                ],
+            )
+
+        return await self._answer(request, read)
+
+    def _lost(self, found: Sequence[Found], guard: QueryGuard) -> dict[RunId, Sequence[LostSteps]]:
+        """Only of the few runs that are told of."""
+        if self._facts is None:
+            return {}
+        runs = {one.episode.run for one in found if one.episode.bucket is Bucket.RECOMPUTE}
+        return {run: lost_steps(self._facts.history(run, guard=guard)) for run in runs if run is not None}
+
+    async def _answer(self, request: Request, read: Callable[[LedgerBook, QueryGuard], Any]) -> Response:
+        book = self._book
+        if book is None:
+            raise NotReadYet("no ledger is kept", hint="see docs/ledger.md")
+        guard, gzip = self._runner.guard(), accepts_gzip(request)
+
+        def work() -> tuple[bytes, bool]:
+            return pack(success(msgspec.json.encode(read(book, guard))), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))

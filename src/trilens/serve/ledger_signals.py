@@ -1,0 +1,360 @@
+"""What GPUs and inference servers said of themselves, by minute, wherever the samples are.
+
+Asked hour by hour, a query for each of a few figures, in the vocabulary of the recording rules. Of minutes in
+which nothing was recorded (the rules were not there yet, or are not on that server) the fields of
+dcgm-exporter are asked themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
+from trilens.model.errors import SourceError, TrilensError
+from trilens.serve.own_queries import Matrix, Times
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+    from typing import Any, TypeVar
+
+    from numpy.typing import NDArray
+
+    from trilens.serve.own_queries import OwnQueries
+
+    _T = TypeVar("_T")
+
+MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * MINUTE_MS
+_ANSWER_S: Final = 120.0
+_HOUR_S: Final = 3 * _ANSWER_S  # one query after the other, where one decides about the next
+_FRESH_S: Final = 60.0  # hours are computed one after the other, and each looks at the one before it as well
+_KEPT_HOURS: Final = 3
+_SETTLED_MS: Final = 2 * MINUTE_MS  # until then more may come of a minute, in the ordinary course
+
+_GPU: Final = ("UUID", "GPU_I_ID")
+_POD: Final = ("cluster", "namespace", "pod")
+
+# Clocks held down by the hardware, by heat or by the power brake. Not by the software power cap, 0x4: that is
+# what a GPU at full load does.
+_SLOWED: Final = 0x8 | 0x20 | 0x40 | 0x80
+
+
+class _Figure(NamedTuple):
+    """A figure of each GPU: how it is recorded, and how dcgm-exporter says it."""
+
+    name: str  # for people
+    recorded: str
+    raw: str
+
+
+def _recorded(selector: str, function: str = "last_over_time") -> str:
+    return f"max by (UUID, GPU_I_ID) ({function}({selector}[1m]))"
+
+
+def _raw(selector: str, below: str, function: str = "last_over_time") -> str:
+    """`below`: what is more is no reading, but DCGM's way to say that there is none."""
+    told = f"{function}({selector}[1m]) < {below}"
+    return f'max by (UUID, GPU_I_ID) (label_replace({told}, "UUID", "$1", "gpu_uuid", "(.+)"))'
+
+
+_UTILIZATION: Final = _Figure(
+    "utilisation",
+    _recorded("trilens:gpu_utilization:ratio", "avg_over_time"),
+    f"{_raw('DCGM_FI_DEV_GPU_UTIL', '101', 'avg_over_time')} / 100",
+)
+_ENGINE: Final = _Figure(
+    "engine activity",
+    _recorded("trilens:engine_active:ratio", "avg_over_time"),
+    _raw("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "2", "avg_over_time"),
+)
+_SM: Final = _Figure("SM activity", _recorded("trilens:sm_active:ratio"), _raw("DCGM_FI_PROF_SM_ACTIVE", "2"))
+_TENSOR: Final = _Figure(
+    "tensor activity", _recorded("trilens:tensor_active:ratio"), _raw("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "2")
+)
+_POWER: Final = _Figure("power", _recorded("trilens:gpu_power:watts"), _raw("DCGM_FI_DEV_POWER_USAGE", "1e5"))
+_REASONS: Final = _Figure(
+    "clock event reasons",
+    _recorded("trilens:gpu_clock_event_reasons:mask"),
+    _raw('{__name__=~"DCGM_FI_DEV_(CLOCK_THROTTLE|CLOCKS_EVENT)_REASONS"}', "2147483632"),
+)
+_STUCK: Final = _Figure(
+    "suspect telemetry", _recorded("trilens:gpu_profiling_stuck:bool", "max_over_time"), ""
+)
+
+
+def _of_pods(recorded: str) -> str:
+    """What a server was scraped for, put to the pod that it is in."""
+    return (
+        "sum by (cluster, namespace, pod) ("
+        f'label_replace({recorded}, "scraped_cluster", "$1", "cluster", "(.*)")'
+        " * on (scraped_cluster, job, instance) group_left (cluster, namespace, pod)"
+        ' trilens:inference_server:info{pod!=""})'
+    )
+
+
+_RUNNING: Final = _of_pods("trilens:inference_running_scraped:count")
+_REQUESTS: Final = _of_pods("trilens:inference_requests_scraped:per_second")
+_TOKENS: Final = _of_pods("trilens:inference_completion_tokens_scraped:per_second")
+
+
+class _Read(NamedTuple):
+    signals: Signals
+    at_s: float
+
+
+class LedgerSignals:
+    """Satisfies the ledger's SignalSource; may be called from any thread but that of the server's loop."""
+
+    def __init__(self, queries: OwnQueries) -> None:
+        self._queries = queries
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._kept: dict[tuple[int, int], _Read] = {}
+
+    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Queries belong to the server's loop, where the connections to another Prometheus are."""
+        self._loop = loop
+
+    def signals(self, from_ms: int, to_ms: int) -> Signals:
+        """For want of an answer it does not raise: what could not be asked is in `trouble`."""
+        return _joined(from_ms, [self._hour(*hour) for hour in _hours(from_ms, to_ms)])
+
+    def serving(self, from_ms: int, to_ms: int) -> Signals:
+        """Of inference servers alone, which is little: for longer spans."""
+        hours = []
+        for begin_ms, end_ms in _hours(from_ms, to_ms):
+            asking = _Asking(self._queries, begin_ms, end_ms)
+            found = self._wait(asking.serving())
+            nothing = np.zeros((0, found.requests.shape[1]))
+            gpus = GpuMinutes(begin_ms, {}, nothing, nothing, nothing, nothing)
+            hours.append(Signals(gpus, found, tuple(asking.trouble)))
+        return _joined(from_ms, hours)
+
+    def _hour(self, from_ms: int, to_ms: int) -> Signals:
+        known = self._kept.get((from_ms, to_ms))
+        if known is not None and time.monotonic() - known.at_s < _FRESH_S:
+            return known.signals
+        asking = _Asking(self._queries, from_ms, to_ms)
+        found = self._wait(asking.all())
+        if not found.trouble and to_ms < time.time_ns() // 1_000_000 - _SETTLED_MS:
+            self._kept[from_ms, to_ms] = _Read(found, time.monotonic())
+            for oldest in list(self._kept)[:-_KEPT_HOURS]:
+                self._kept.pop(oldest, None)
+        return found
+
+    def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
+        """Raises only while the server stops: an hour would be booked as one that nobody told of."""
+        if self._loop is None:
+            return _alone(asked)
+        try:
+            answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
+        except RuntimeError as e:
+            asked.close()
+            raise SourceError("the server stops: no signals are asked any more") from e
+        try:
+            return answer.result(_HOUR_S)
+        except (TimeoutError, CancelledError) as e:
+            answer.cancel()
+            raise SourceError("the server stops, or does nothing else: no signals were told") from e
+
+
+def _alone(asked: Coroutine[Any, Any, _T]) -> _T:
+    """Without a server. asyncio.run would write out all figures as text, for a signal's handler."""
+    loop = asyncio.new_event_loop()
+    try:
+        found = loop.run_until_complete(asked)
+        loop.run_until_complete(loop.shutdown_default_executor())
+        return found
+    finally:
+        loop.close()
+
+
+class _Asking:
+    """One hour, or a part of one."""
+
+    def __init__(self, queries: OwnQueries, from_ms: int, to_ms: int) -> None:
+        self._queries = queries
+        self._from_ms = from_ms
+        self._minutes = -(-(to_ms - from_ms) // MINUTE_MS)
+        self.trouble: list[str] = []
+
+    async def all(self) -> Signals:
+        gpus, serving = await asyncio.gather(self._gpus(), self.serving())
+        return Signals(gpus, serving, tuple(self.trouble))
+
+    async def _gpus(self) -> GpuMinutes:
+        figures = (_UTILIZATION, _SM, _POWER, _REASONS)
+        active, busy, watts, reasons = await asyncio.gather(*map(self._figure, figures))
+        # With MIG there is no utilisation, and without SM_ACTIVE, which is off by default, there may be this.
+        if not {*watts.keys, *reasons.keys} <= {*active.keys}:
+            active = _filled(active, await self._figure(_ENGINE))
+        if not {*active.keys} <= {*busy.keys}:
+            busy = _filled(busy, await self._figure(_TENSOR))
+        rows = {key: row for row, key in enumerate(_all_keys([active, busy, watts, reasons]))}
+        ran = self._spread(active, rows)
+        return GpuMinutes(
+            self._from_ms,
+            {(uuid, instance): row for (uuid, instance), row in rows.items()},
+            ran,
+            await self._believed(ran, self._spread(busy, rows), rows),
+            _of_device(self._spread(watts, rows), rows),
+            _slowed(_of_device(self._spread(reasons, rows), rows)),
+        )
+
+    async def _believed(
+        self, active: NDArray[np.float64], busy: NDArray[np.float64], rows: dict[tuple[str, ...], int]
+    ) -> NDArray[np.float64]:
+        """Profiling that sticks at 0 under load tells nothing: that is not idleness."""
+        if not np.any((active >= 0.5) & (busy == 0)):
+            return busy
+        stuck = self._spread(await self._matrix(_STUCK.name, _STUCK.recorded, _GPU), rows)
+        return np.where(stuck > 0, np.nan, busy)
+
+    async def serving(self) -> ServingMinutes:
+        running, requests, tokens = await asyncio.gather(
+            self._matrix("requests in work", _RUNNING, _POD, twice=True),
+            self._matrix("requests", _REQUESTS, _POD),
+            self._matrix("tokens", _TOKENS, _POD),
+        )
+        rows = {key: row for row, key in enumerate(_all_keys([running, requests, tokens]))}
+        names = {(cluster, namespace, pod): row for (cluster, namespace, pod), row in rows.items()}
+        a_minute = MINUTE_MS // 1000
+        return ServingMinutes(
+            self._from_ms,
+            names,
+            self._spread(running, rows),
+            self._spread(requests, rows) * a_minute,
+            self._spread(tokens, rows) * a_minute,
+        )
+
+    async def _figure(self, figure: _Figure) -> Matrix:
+        recorded = await self._matrix(figure.name, figure.recorded, _GPU)
+        silent = np.flatnonzero(np.isnan(recorded.values).all(axis=0))
+        if not len(silent):
+            return recorded
+        raw = await self._matrix(figure.name, figure.raw, _GPU, first=int(silent[0]), last=int(silent[-1]))
+        return _filled(recorded, raw)
+
+    async def _matrix(
+        self,
+        what: str,
+        query: str,
+        labels: tuple[str, ...],
+        *,
+        first: int = 0,
+        last: int | None = None,
+        twice: bool = False,
+    ) -> Matrix:
+        """All minutes, of which only those from `first` to `last` are asked; `twice` a minute where what is
+        between two looks would be missed."""
+        last = self._minutes - 1 if last is None else last
+        looks = 2 if twice else 1
+        step_ms = MINUTE_MS // looks
+        # A minute is told at its end: windows reach back from there.
+        begin_ms = self._from_ms + first * MINUTE_MS + step_ms
+        times = Times(begin_ms, step_ms, (last - first + 1) * looks)
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                found = await self._queries.matrix(query, times, labels)
+        except (TrilensError, TimeoutError) as e:
+            reason = str(e) or f"no answer within {_ANSWER_S:g} s"
+            self.trouble.append(f"{what} could not be asked: {reason}")
+            return Matrix([], np.zeros((0, self._minutes)))
+        values = np.full((len(found.keys), self._minutes), np.nan)
+        values[:, first : last + 1] = _by_minute(found.values, looks)
+        return Matrix(found.keys, values)
+
+    def _spread(self, found: Matrix, rows: dict[tuple[str, ...], int]) -> NDArray[np.float64]:
+        if found.keys == list(rows):
+            return found.values
+        values = np.full((len(rows), self._minutes), np.nan)
+        kept = [(row, rows[key]) for row, key in enumerate(found.keys) if key in rows]
+        if kept:
+            from_rows, to_rows = zip(*kept, strict=True)
+            values[list(to_rows)] = found.values[list(from_rows)]
+        return values
+
+
+def _by_minute(values: NDArray[np.float64], looks: int) -> NDArray[np.float64]:
+    if looks == 1:
+        return values
+    each = values.reshape(len(values), values.shape[1] // looks, looks)
+    said = ~np.isnan(each)
+    total = np.where(said, each, 0.0).sum(axis=2)
+    count = said.sum(axis=2)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _of_device(values: NDArray[np.float64], rows: dict[tuple[str, ...], int]) -> NDArray[np.float64]:
+    """Power and clocks are the whole GPU's, and recorded of that alone: its instances share them."""
+    shared = [(row, rows[uuid, ""]) for (uuid, part), row in rows.items() if part and (uuid, "") in rows]
+    if shared:
+        instances, devices = (list(each) for each in zip(*shared, strict=True))
+        values = values.copy()
+        values[instances] = np.where(np.isnan(values[instances]), values[devices], values[instances])
+    return values
+
+
+def _slowed(reasons: NDArray[np.float64]) -> NDArray[np.float64]:
+    said = ~np.isnan(reasons)
+    bits = np.where(said, reasons, 0.0).astype(np.int64)
+    return np.where(said, ((bits & _SLOWED) != 0).astype(np.float64), np.nan)
+
+
+def _all_keys(found: Sequence[Matrix]) -> list[tuple[str, ...]]:
+    return list(dict.fromkeys(key for one in found for key in one.keys))
+
+
+def _filled(first: Matrix, second: Matrix) -> Matrix:
+    """What the first does not say, as the second says it."""
+    if not second.keys:
+        return first
+    rows = {key: row for row, key in enumerate(_all_keys([first, second]))}
+    values = np.full((len(rows), second.values.shape[1]), np.nan)
+    values[: len(first.keys)] = first.values
+    at = [rows[key] for key in second.keys]
+    values[at] = np.where(np.isnan(values[at]), second.values, values[at])
+    return Matrix(list(rows), values)
+
+
+def _hours(from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+    """Cut at whole hours, so that what is asked again is asked alike."""
+    cuts = range(from_ms // _HOUR_MS * _HOUR_MS, max(to_ms, from_ms), _HOUR_MS)
+    return [(max(cut, from_ms), min(cut + _HOUR_MS, to_ms)) for cut in cuts]
+
+
+def _joined(from_ms: int, hours: Sequence[Signals]) -> Signals:
+    found = [one.gpus for one in hours]
+    rows = {key: row for row, key in enumerate(dict.fromkeys(key for one in found for key in one.gpus))}
+    joined = (
+        _side_by_side([(one.gpus, getattr(one, name)) for one in found], rows)
+        for name in ("active", "busy", "watts", "throttled")
+    )
+    trouble = tuple(dict.fromkeys(line for one in hours for line in one.trouble))
+    return Signals(
+        GpuMinutes(from_ms, rows, *joined), _joined_serving(from_ms, [one.serving for one in hours]), trouble
+    )
+
+
+def _joined_serving(from_ms: int, hours: Sequence[ServingMinutes]) -> ServingMinutes:
+    rows = {key: row for row, key in enumerate(dict.fromkeys(key for one in hours for key in one.pods))}
+    joined = (
+        _side_by_side([(one.pods, getattr(one, name)) for one in hours], rows)
+        for name in ("running", "requests", "tokens")
+    )
+    return ServingMinutes(from_ms, rows, *joined)
+
+
+def _side_by_side(
+    parts: Sequence[tuple[Any, NDArray[np.float64]]], rows: dict[Any, int]
+) -> NDArray[np.float64]:
+    whole = np.full((len(rows), sum(values.shape[1] for _, values in parts)), np.nan)
+    at = 0
+    for keys, values in parts:
+        whole[[rows[key] for key in keys], at : at + values.shape[1]] = values
+        at += values.shape[1]
+    return whole

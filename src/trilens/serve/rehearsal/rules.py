@@ -1,0 +1,43 @@
+"""Recording rules over a span of time at once: what would have been recorded, minute by minute."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from trilens.alert.rule import RecordingRule
+from trilens.alert.rule_file import parse_rules
+from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.query import QueryGuard
+from trilens.promql.engine import Engine
+from trilens.rules import rule_files
+from trilens.serve.rules import BUILTIN
+
+if TYPE_CHECKING:
+    from trilens.store.store import Store
+
+_STEP_MS: Final = 60_000
+_WHAT_SERVERS_DO: Final = "serving.yml"  # of GPUs the ledger reads the fields of their exporter where need be
+
+
+class RecordedRules:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        (entry,) = (one for one in rule_files() if one.name == _WHAT_SERVERS_DO)
+        groups = parse_rules(entry.read_text(encoding="utf-8"), BUILTIN / entry.name, timedelta(minutes=1))
+        self._rules = [rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule)]
+
+    def record(self, after_ms: int, to_ms: int) -> None:
+        """Each rule sees what those before it recorded in the same minutes."""
+        engine = Engine(self._store)
+        for rule in self._rules:
+            found = engine.range(rule.expr, after_ms + _STEP_MS, to_ms, _STEP_MS, QueryGuard())
+            for row in range(len(found.labels)):
+                labels = {**found.labels.labels(row), METRIC_NAME: rule.record, **dict(rule.labels)}
+                times, values = found.steps_ms, found.values[row]
+                if found.present is not None:
+                    times, values = times[found.present[row]], values[found.present[row]]
+                series = self._store.series(make_labels(labels))
+                self._store.append(np.full(len(times), series, np.int64), times, values)

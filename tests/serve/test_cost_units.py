@@ -1,0 +1,169 @@
+"""What a step, a million tokens and a request cost, and what a crash threw away, over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+
+from ledger_nights import NIGHT_MS, holder, hour, row, workload
+from memory_api import Api, running
+from memory_book import MemoryBook
+from memory_runs import MemoryRuns
+from trilens.ledger import causes
+from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
+from trilens.model.ledger import HOUR_MS, Basis, Bucket, NodeBill
+from trilens.model.ledger_facts import Facts, RunHistory, no_minutes
+from trilens.model.life import MembershipInterval
+from trilens.model.run import CheckpointRecord, Ending, RankProcess, RunFacts, RunId, WriterId
+from trilens.model.run_sums import AttemptSpan
+from trilens.model.workload import Membership, PodKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TRAINED, LOST = RunId("run-t"), RunId("run-l")
+MINUTE = NIGHT_MS // 60_000
+
+
+class Told:
+    """Ten minutes of a run with two ranks, 60 steps and 6,000 tokens a minute and rank; a pod that serves;
+    and a run that crashed 410 steps after its last checkpoint."""
+
+    def facts(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
+        at = np.arange(20, dtype=np.int64)
+        nothing = np.zeros(20, np.int64)
+        first = (at % 10) * 60
+        times = ("step_us", "data_us", "sync_us", "checkpoint_us", "device_us", "device_sync_us")
+        minutes = replace(
+            no_minutes(),
+            runs=(TRAINED,),
+            run=np.zeros(20, np.int32),
+            rank=(at // 10).astype(np.int32),
+            attempt=np.zeros(20, np.int32),
+            minute=MINUTE + at % 10,
+            steps=np.full(20, 60, np.int64),
+            first_step=first,
+            last_step=first + 59,
+            first_start_us=(MINUTE + at % 10) * 60_000_000,
+            first_end_us=(MINUTE + at % 10) * 60_000_000 + 1_000_000,
+            last_end_us=(MINUTE + at % 10) * 60_000_000 + 59_000_000,
+            tokens=np.full(20, 6_000, np.int64),
+            samples=nothing,
+            **dict.fromkeys(times, nothing),
+        )
+        pod = PodKey("east", "ml", "chat-0", "uid-0")
+        member = MembershipInterval(Membership(pod, workload("chat")), "gpu-03", NIGHT_MS)
+        return Facts(from_ms, to_ms, minutes=minutes, members=[member])
+
+    def repeating(self, runs: Sequence[RunId], *, guard: object = None) -> Mapping[RunId, int]:
+        return {}
+
+    def first_ms(self, *, guard: object = None) -> int | None:
+        return NIGHT_MS
+
+    def history(self, run: RunId, *, guard: object = None) -> RunHistory:
+        assert run == LOST, "only runs that lost something are looked at"
+        born = NIGHT_MS
+        process = RankProcess(
+            LOST, 0, WriterId("w"), born, ended_ms=born + 1_800_000, ending=Ending.FAILED, step=4_410
+        )
+        span = AttemptSpan(
+            0, 0, 1, 4_410, 4_410, None, None, born * 1000, (born + 1_800_000) * 1000, 0, 4_409
+        )
+        saved = CheckpointRecord(LOST, 4_000, 0, 0, 0, "/c", born + 1_500_000)
+        return RunHistory([process], [span], [saved])
+
+
+class Load:
+    def signals(self, from_ms: int, to_ms: int) -> Signals:
+        raise AssertionError("all GPUs of a week are much, and not needed")
+
+    def serving(self, from_ms: int, to_ms: int) -> Signals:
+        assert from_ms == NIGHT_MS, "no other hour is booked"
+        width = (to_ms - from_ms) // 60_000
+        served = np.full((1, width), np.nan)
+        served[0, :4] = [10, 0, 30, 0]
+        nothing = np.zeros((0, width))
+        return Signals(
+            GpuMinutes(from_ms, {}, nothing, nothing, nothing, nothing),
+            ServingMinutes(from_ms, {("east", "ml", "chat-0"): 0}, served, served, served * 50_000),
+        )
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    told: dict[str, Any] = {"cause": causes.LOST_WORK, "since_ms": NIGHT_MS + 1_500_000, "step": 4_001}
+    book = MemoryBook(
+        hour(
+            NIGHT_MS,
+            row(NIGHT_MS, holder("train", "x", TRAINED), Bucket.PRODUCTIVE, gpus=2),
+            row(NIGHT_MS, holder("chat", "x"), Bucket.SERVING_BUSY, cause=causes.REQUESTS, basis=Basis.LOAD),
+            row(NIGHT_MS, holder("lost", "x", LOST), Bucket.RECOMPUTE, ms=300_000, **told),
+        )
+    )
+    runs = MemoryRuns([RunFacts(TRAINED, NIGHT_MS, "exp", "the-run")])
+    api = Api(book=book, runs=runs, facts=Told(), signals=Load(), now_ms=lambda: NIGHT_MS + HOUR_MS - 1)
+    with running(api.build()) as base:
+        yield base
+
+
+def ask(url: str, path: str, **params: str) -> Any:
+    window = {"from": str(NIGHT_MS / 1000), "to": str((NIGHT_MS + HOUR_MS) / 1000)}
+    answer = httpx.get(f"{url}{path}", params=window | params)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["data"]
+
+
+def test_steps_count_once_for_all_ranks(url: str) -> None:
+    (line,) = ask(url, "/api/cost/units", per="step")["lines"]
+    assert (line["keys"], line["name"]) == ({"run": "run-t"}, "the-run")
+    assert (line["units"], line["amount"]) == (600.0, "8")
+    assert line["per_unit"].startswith("0.01333333")
+
+
+def test_tokens_are_of_all_ranks_and_of_inference_servers(url: str) -> None:
+    trained, served = ask(url, "/api/cost/units", per="token")["lines"]
+    assert (trained["keys"]["run"], trained["units"]) == ("run-t", 0.12)
+    assert (served["keys"]["workload"]["name"], served["units"], served["per_unit"]) == ("chat", 2.0, "2")
+
+
+def test_units_count_only_while_hours_are_booked(url: str) -> None:
+    before = str(NIGHT_MS / 1000 - 3600)
+    (line,) = ask(url, "/api/cost/units", per="request", **{"from": before})["lines"]
+    assert line["units"] == 40.0, "of an hour that is not booked, nobody knows what it cost"
+
+
+def test_requests(url: str) -> None:
+    answer = ask(url, "/api/cost/units", per="request")
+    (line,) = answer["lines"]
+    assert (answer["unit"], line["units"], line["per_unit"]) == ("request", 40.0, "0.1")
+
+
+def test_a_crash_is_told_with_the_steps_that_it_threw_away(url: str) -> None:
+    (cause,) = ask(url, "/api/cost/why")["causes"]
+    assert cause["lost_steps"] == [4_001, 4_410]
+    assert cause["sentence"] == (
+        "lost (team x): crash at step 4,410, 410 steps after the last checkpoint were lost, "
+        "1 GPU, 5 min, $0.33"
+    )
+
+
+def test_what_was_done_before_any_node_was_known_does_not_count() -> None:
+    """Nodes are known for the last 54 minutes of the hour: what the steps of the first six cost is not."""
+    rows = row(NIGHT_MS, holder("train", "x", TRAINED), Bucket.PRODUCTIVE, gpus=2)
+    bill = NodeBill(NIGHT_MS, "east", "gpu-01", HOUR_MS - 360_000, 0, None, 0, "", {}, "")
+    book = MemoryBook(replace(hour(NIGHT_MS, rows), bills=(bill,)))
+    api = Api(book=book, facts=Told(), now_ms=lambda: NIGHT_MS + HOUR_MS - 1)
+    with running(api.build()) as base:
+        (line,) = ask(base, "/api/cost/units", per="step")["lines"]
+    assert line["units"] == 240.0
+
+
+@pytest.mark.parametrize("per", ["mile", "step&from=1"])
+def test_bad_units(url: str, per: str) -> None:
+    answer = httpx.get(f"{url}/api/cost/units?per={per}")
+    assert answer.status_code == 400
