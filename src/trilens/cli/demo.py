@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from trilens.simulate.over_http.described import Described
 
 _CLUSTER = "demo"
+_GPUS = 64
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
     ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
     ("what is inside a checkpoint, over all restarts", "lineage llm-pretrain-1 --checkpoint 2000"),
     ("the GPUs, and who holds them", "gpus"),
+    ("what it costs, by team and what it was spent on (the first is booked within a minute)", "cost"),
+    ("what of that was for nothing, and what to do about it", "cost why"),
     ("what the kernels of its nodes complained about", "events"),
     (
         "GPUs that look busy and do no work: a hung job",
@@ -31,17 +34,35 @@ TRY = (
 
 
 def demo(
-    gpus: Annotated[int, typer.Option(metavar="N", min=8, max=10_000, help="How large the cluster is.")] = 64,
+    gpus: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=8, max=10_000, help="How large the cluster is.", show_default="64"),
+    ] = None,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:9333",
     interval: Annotated[
         str, typer.Option(metavar="DURATION", help="How often the cluster is scraped.")
     ] = "5s",
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed makes the same cluster.")] = 0,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="No server: go through a simulated night, and print what it cost and why."
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --once: print JSON.")] = False,
 ) -> None:
     """Run a server with a simulated GPU cluster.
 
     Its data lies in a temporary directory, and is gone when it ends.
+    With --once there is no server: a night of 256 GPUs (or --gpus) is followed faster than time.
     """
+    if json and not once:
+        raise typer.BadParameter("goes with --once", param_hint="--json")
+    if once:
+        from trilens.cli.demo_night import run_night
+
+        run_night(gpus, seed, as_json=json)
+        return
     from tempfile import TemporaryDirectory
 
     import uvloop  # noqa: F401 - an install without the server is told here, before anything starts
@@ -53,7 +74,7 @@ def demo(
 
     read_duration(interval, "--interval")
     validate({"server": {"listen": listen}}, origins={"server.listen": "--listen"})
-    simulated = ["--scenario", "demo", "--gpus", str(gpus), "--seed", str(seed)]
+    simulated = ["--scenario", "demo", "--gpus", str(gpus or _GPUS), "--seed", str(seed)]
     with TemporaryDirectory(prefix="trilens-demo-") as directory, SimulatorProcess(simulated) as simulator:
         from trilens.serve.run import run_server  # takes as long as the simulator takes to come up
 

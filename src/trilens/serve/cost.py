@@ -10,15 +10,13 @@ import msgspec
 from trilens.ledger import sharing
 from trilens.ledger.budgets import standing
 from trilens.ledger.burn import burn
-from trilens.ledger.cause_texts import explained
 from trilens.ledger.cost import can_compare, compared, hours_known, period_before, totals
 from trilens.ledger.forecast import forecast, month_of, spent_by
-from trilens.ledger.lost_work import lost_steps
-from trilens.ledger.why import why
 from trilens.model.errors import NotReadYet
-from trilens.model.ledger import Bucket, as_quanta
+from trilens.model.ledger import as_quanta
 from trilens.model.ledger_sums import Dimension, Sharing
 from trilens.serve.cost_answers import CostAnswer, MonthAnswer, NowAnswer, WhyAnswer
+from trilens.serve.cost_causes import why_answer
 from trilens.serve.cost_params import (
     clock_ms,
     read_dimensions,
@@ -30,13 +28,10 @@ from trilens.serve.cost_params import (
 from trilens.serve.cost_view import (
     budget_answer,
     burn_answer,
-    cause_answer,
     cost_line,
-    for_nothing,
     forecast_answer,
     hours_answer,
     keys_answer,
-    rest_answer,
     warnings_answer,
 )
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
@@ -48,11 +43,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from trilens.ledger.lost_work import LostSteps
     from trilens.ledger.source import FactSource, LedgerBook
-    from trilens.ledger.why import Found
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RunId
     from trilens.serve.runner import QueryRunner
     from trilens.settings.budgets import Budget
 
@@ -105,14 +97,14 @@ class CostApi:
             earlier = period_before(window)
             now = sharing.sums(book, by, window, shared, guard)
             before = sharing.sums(book, by, earlier, shared, guard) if wants_before else []
-            length_ms = window.to_ms - window.from_ms
-            comparable = wants_before and can_compare(by, length_ms)
-            lines = compared(by, now, before if comparable else [], length_ms)
             hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
-            hours_before = None
+            hours_before, knows_before = None, False
             if wants_before:
                 booked = book.hours(earlier.from_ms, earlier.to_ms, guard=guard)
-                hours_before = hours_answer(hours_known(booked, earlier, now_ms))
+                hours_before, knows_before = hours_known(booked, earlier, now_ms), bool(booked)
+            length_ms = window.to_ms - window.from_ms
+            comparable = knows_before and can_compare(by, length_ms)
+            lines = compared(by, now, before if comparable else [], length_ms)
             return CostAnswer(
                 window.from_ms,
                 window.to_ms,
@@ -121,10 +113,10 @@ class CostApi:
                 shared.value,
                 comparable,
                 [cost_line(by, line, comparable=comparable) for line in lines[:limit]],
-                [cost_line((), line, comparable=wants_before) for line in totals(now, before)],
+                [cost_line((), line, comparable=knows_before) for line in totals(now, before)],
                 max(0, len(lines) - limit),
                 hours_answer(hours),
-                hours_before,
+                hours_answer(hours_before) if hours_before is not None else None,
                 warnings_answer(hours),
             )
 
@@ -138,19 +130,7 @@ class CostApi:
         limit = min(asked, _MOST_CAUSES) if asked is not None else None
 
         def read(book: LedgerBook, guard: QueryGuard) -> WhyAnswer:
-            found = why(book, window, now_ms, limit=limit, guard=guard)
-            hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
-            lost = self._lost(found.largest, guard)
-            told = [(explained(one.episode, one.times, one.nodes, lost), one.nodes) for one in found.largest]
-            return WhyAnswer(
-                window.from_ms,
-                window.to_ms,
-                [cause_answer(cause, nodes, found, window) for cause, nodes in told],
-                [rest_answer(one) for one in found.rest],
-                for_nothing(found),
-                hours_answer(hours),
-                warnings_answer(hours),
-            )
+            return why_answer(book, self._facts, window, now_ms, limit=limit, guard=guard)
 
         return await self._answer(request, read)
 
@@ -163,9 +143,10 @@ class CostApi:
         def read(book: LedgerBook, guard: QueryGuard) -> NowAnswer:
             rate = burn(book, by, now_ms, where, guard)
             month = month_of(book, now_ms, guard)
-            dimensions = {Dimension.TEAM, *(Dimension(one.of[0]) for one in budgets)}
+            dimensions = {Dimension(one.of[0]) for one in budgets}
             spent = {one: spent_by(book, one, month, now_ms, guard) for one in dimensions}
-            whole = spent_by(book, None, month, now_ms, guard)
+            teams = spent_by(book, Dimension.TEAM, month, now_ms, guard, where)
+            whole = spent_by(book, None, month, now_ms, guard, where)
             return NowAnswer(
                 now_ms,
                 burn_answer(by, rate) if rate is not None else None,
@@ -187,7 +168,7 @@ class CostApi:
                             forecast(one, month),
                             one.unpriced_ms,
                         )
-                        for (team, currency), one in spent[Dimension.TEAM].items()
+                        for (team, currency), one in teams.items()
                         if currency
                     ],
                 ),
@@ -208,13 +189,6 @@ class CostApi:
             )
 
         return await self._answer(request, read)
-
-    def _lost(self, found: Sequence[Found], guard: QueryGuard) -> dict[RunId, Sequence[LostSteps]]:
-        """Only of the few runs that are told of."""
-        if self._facts is None:
-            return {}
-        runs = {one.episode.run for one in found if one.episode.bucket is Bucket.RECOMPUTE}
-        return {run: lost_steps(self._facts.history(run, guard=guard)) for run in runs if run is not None}
 
     async def _answer(self, request: Request, read: Callable[[LedgerBook, QueryGuard], Any]) -> Response:
         book = self._book

@@ -21,7 +21,7 @@ from trilens.simulate.jobs import JobState, PodState
 from trilens.simulate.machines import build_machines
 from trilens.simulate.program_output import output_of
 from trilens.simulate.serving import InferenceServers
-from trilens.simulate.telling import Telling
+from trilens.simulate.telling import MOST_RANKS, Telling
 from trilens.simulate.timeline import Timeline
 from trilens.simulate.training_text import training_text
 from trilens.simulate.truth import Truth
@@ -48,12 +48,16 @@ class Endpoint(NamedTuple):
     namespace: str
     pod: str
     port: int
+    trains: bool
 
 
 class World:
     """Not thread-safe."""
 
-    def __init__(self, scenario: Scenario, *, start_ms: int, seed: int = 0) -> None:
+    def __init__(
+        self, scenario: Scenario, *, start_ms: int, seed: int = 0, telling_ranks: int = MOST_RANKS
+    ) -> None:
+        """Of training jobs as many tell of their steps as have so many ranks together."""
         self.scenario = scenario
         self.truth = Truth()
         self._start_ms = start_ms
@@ -74,7 +78,7 @@ class World:
         self._scene = Scene(
             scenario, self._api, self._timeline, self._machines, self._bank, self._work, self.truth
         )
-        self.telling = Telling(self.truth, start_ms)
+        self.telling = Telling(self.truth, start_ms, telling_ranks)
         self._work.when_attempt_begins = self.telling.attempt_begins
         plan_faults(self._scene, seed)
         for template in scenario.jobs:
@@ -110,7 +114,7 @@ class World:
     def metrics_endpoints(self) -> Mapping[str, Endpoint]:
         """By pod uid: the programs that serve /metrics now. One whose node is dead is among them."""
         return {
-            uid: Endpoint(pod.namespace, pod.name, pod.job.metrics_port)
+            uid: Endpoint(pod.namespace, pod.name, pod.job.metrics_port, pod.job.run is not None)
             for uid, pod in self._work.pods.items()
             if _serves_metrics(pod)
         }

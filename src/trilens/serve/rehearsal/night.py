@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trilens.model.ledger import HOUR_MS
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import StoredReports
 from trilens.serve.rehearsal.events import KernelEvents
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
     from trilens.simulate.world import World
     from trilens.store.store import Store
 
-_LOOK_MS: Final = 15_000
-_SCRAPE_MS: Final = 60_000
+_LOOK_MS: Final = 30_000
+_SCRAPE_MS: Final = 120_000  # what was last said holds for longer than that
 _TELL_MS: Final = 900_000  # ranks tell what they did since: where nobody watches, sooner is of no use
 
 
-def follow(
-    world: World, store: Store, cluster: str, to_ms: int, progress: Callable[[float], None] | None = None
-) -> None:
-    """Everything that happens until then is in the store when this returns."""
+def follow(world: World, store: Store, cluster: str, to_ms: int, hours_passed: Callable[[int], None]) -> None:
+    """Everything that happens until then is in the store when this returns. `hours_passed` is told each
+    hour."""
     objects = FollowedObjects(world, store, cluster)
     telemetry = ScrapedTelemetry(world, store, cluster)
     events = KernelEvents(world, store)
@@ -34,6 +34,8 @@ def follow(
     rules = RecordedRules(store)
     gpus = GpuBindings(store.gpus, StoredReports(store), objects, machines=store.machines)
     start_ms = recorded_ms = world.now_ms
+    objects.look()
+    gpus.look(start_ms)  # the machines are paid from the beginning on
     try:
         while world.now_ms < to_ms:
             world.advance(min(to_ms, world.now_ms + _LOOK_MS))
@@ -47,7 +49,7 @@ def follow(
                 ranks.look()
                 rules.record(recorded_ms, world.now_ms)
                 recorded_ms = world.now_ms
-            if progress is not None:
-                progress(passed_ms / (to_ms - start_ms))
+            if passed_ms % HOUR_MS == 0:
+                hours_passed(1)
     finally:
         ranks.stop()

@@ -36,7 +36,7 @@ class FollowedObjects:
         self._clusters = Clusters(OwnershipSettings(), TopologySettings(), store.workloads)
         self._heard_by = Several(self._clusters, PodWarnings(store.events))
         self._seen = 0
-        for kind in BY_KIND:
+        for kind in {*BY_KIND, *_WATCHED}:
             self._heard_by.synced(cluster, kind)
 
     def look(self) -> None:

@@ -16,6 +16,8 @@ from trilens.rules import rule_files
 from trilens.serve.rules import BUILTIN
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trilens.store.store import Store
 
 _STEP_MS: Final = 60_000
@@ -34,10 +36,12 @@ class RecordedRules:
         engine = Engine(self._store)
         for rule in self._rules:
             found = engine.range(rule.expr, after_ms + _STEP_MS, to_ms, _STEP_MS, QueryGuard())
-            for row in range(len(found.labels)):
-                labels = {**found.labels.labels(row), METRIC_NAME: rule.record, **dict(rule.labels)}
-                times, values = found.steps_ms, found.values[row]
-                if found.present is not None:
-                    times, values = times[found.present[row]], values[found.present[row]]
-                series = self._store.series(make_labels(labels))
-                self._store.append(np.full(len(times), series, np.int64), times, values)
+            if not len(found.labels):
+                continue
+            there = found.present if found.present is not None else np.ones(found.values.shape, np.bool_)
+            series = [self._series(rule, found.labels.labels(row)) for row in range(len(found.labels))]
+            rows, steps = np.nonzero(there)
+            self._store.append(np.array(series, np.int64)[rows], found.steps_ms[steps], found.values[there])
+
+    def _series(self, rule: RecordingRule, found: Mapping[str, str]) -> int:
+        return self._store.series(make_labels({**found, METRIC_NAME: rule.record, **dict(rule.labels)}))

@@ -6,9 +6,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from trilens.collect.appender import Appender, ScrapeStats
 from trilens.collect.config import ScrapeConfig
-from trilens.collect.ingest import TargetIngest
+from trilens.collect.ingest import Batch, TargetIngest
 from trilens.model.labels import make_labels
 from trilens.simulate.world import Silent
 
@@ -29,6 +31,7 @@ class ScrapedTelemetry:
         self._cluster = cluster
         self._appender = Appender(store, ScrapeStats())
         self._targets: dict[str, TargetIngest] = {}
+        self._batches: list[Batch] = []
 
     def look(self) -> None:
         """One scrape of each: those that are gone end."""
@@ -38,12 +41,15 @@ class ScrapedTelemetry:
             labels = {"job": "dcgm", "instance": node}
             self._scrape(node, labels, partial(self._world.dcgm_text, node))
         for uid, endpoint in self._world.metrics_endpoints().items():
+            if endpoint.trains:
+                continue  # its ranks tell more
             here.add(uid)
             labels = {"job": "programs", "namespace": endpoint.namespace, "pod": endpoint.pod}
             labels["instance"] = endpoint.pod
             self._scrape(uid, labels, partial(self._world.metrics_text, uid))
         for gone in self._targets.keys() - here:
             self._end(self._targets.pop(gone))
+        self._append()
 
     def _scrape(self, name: str, labels: dict[str, str], text: Callable[[], bytes]) -> None:
         target = self._targets.get(name)
@@ -57,11 +63,17 @@ class ScrapedTelemetry:
             return
         now_ms = self._world.now_ms
         read = target.read(body, openmetrics=False, t_ms=now_ms)
-        self._appender.append(read.batch)
+        self._batches.append(read.batch)
         if len(read.stale):
-            self._appender.append(self._appender.stale(read.stale, now_ms))
+            self._batches.append(self._appender.stale(read.stale, now_ms))
 
     def _end(self, target: TargetIngest) -> None:
         ended = target.fail()
         if len(ended):
-            self._appender.append(self._appender.stale(ended, self._world.now_ms))
+            self._batches.append(self._appender.stale(ended, self._world.now_ms))
+
+    def _append(self) -> None:
+        """All of a look at once: a hundred small ones take ten times as long."""
+        batches, self._batches = self._batches, []
+        if batches:
+            self._appender.append(Batch(*(np.concatenate(column) for column in zip(*batches, strict=True))))

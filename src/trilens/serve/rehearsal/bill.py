@@ -1,0 +1,89 @@
+"""What simulated hours cost, and where that went: the ledger's word beside the truth."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trilens.ledger.booking import Booking
+from trilens.ledger.known_losses import KnownLosses
+from trilens.model.ledger_sums import Dimension, Window
+from trilens.serve.cost_causes import why_answer
+from trilens.serve.ledger_signals import LedgerSignals
+from trilens.serve.own_queries import EmbeddedQueries
+from trilens.simulate.true_time import true_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trilens.ledger.prices import PriceBook
+    from trilens.serve.cost_answers import WhyAnswer
+    from trilens.simulate.world import World
+    from trilens.store.store import Store
+
+_USEFUL: Final = ("productive", "checkpoint")
+_LEAST_S: Final = 360.0  # of GPU time: less is no cause that anybody would look for
+
+
+class TrueWaste(NamedTuple):
+    """GPU time that a job really lost, and what was made to go wrong with it."""
+
+    workload: str
+    team: str
+    bucket: str
+    gpu_hours: float
+    faults: tuple[str, ...]
+
+
+class NightBill(NamedTuple):
+    """Quanta by currency: what the nodes cost, and what the rows add up to, by bucket."""
+
+    window: Window
+    bill: dict[str, int]
+    buckets: dict[str, dict[str, int]]
+    why: WhyAnswer
+    truth: Sequence[TrueWaste]
+
+
+def book(
+    world: World, store: Store, prices: PriceBook, from_ms: int, hours_booked: Callable[[int], None]
+) -> None:
+    """All hours from `from_ms` until the world's now. `hours_booked` is told each."""
+    signals = LedgerSignals(EmbeddedQueries(store))
+    booking = Booking(store.ledger_facts, signals, KnownLosses(store.ledger_facts, from_ms))
+    hours = booking.hours(from_ms, world.now_ms, prices, world.now_ms)
+    for computed in hours:
+        store.ledger.write(computed.hour, reason="rehearsed")
+        hours_booked(1)
+
+
+def read_bill(world: World, store: Store, from_ms: int, causes: int | None) -> NightBill:
+    """With so many causes, or with those that matter."""
+    window = Window(from_ms, world.now_ms)
+    bill: defaultdict[str, int] = defaultdict(int)
+    for one in store.ledger.bills(window.from_ms, window.to_ms):
+        if one.quanta is not None:
+            bill[one.currency] += one.quanta
+    buckets: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for found in store.ledger.sums([Dimension.BUCKET], window):
+        if found.currency:
+            buckets[found.currency][str(found.keys[0])] = found.quanta
+    why = why_answer(store.ledger, store.ledger_facts, window, world.now_ms, limit=causes)
+    return NightBill(window, dict(bill), dict(buckets), why, _true_waste(world, from_ms))
+
+
+def _true_waste(world: World, from_ms: int) -> list[TrueWaste]:
+    """The most first."""
+    found = [
+        TrueWaste(
+            f"{job.namespace}/{job.name}",
+            job.team,
+            bucket,
+            round(seconds / 3600, 3),
+            tuple(fault.kind for fault in job.faults),
+        )
+        for job in true_time(world.truth, from_ms, world.now_ms)
+        for bucket, seconds in job.seconds.items()
+        if bucket not in _USEFUL and seconds >= _LEAST_S
+    ]
+    return sorted(found, key=lambda one: -one.gpu_hours)
