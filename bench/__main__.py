@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import trilens
-from bench import cluster, dataset, disk, intake, latency, report, rules, runs, sdk_step
+from bench import cluster, dataset, disk, intake, latency, ledger, report, rules, runs, sdk_step
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -72,6 +72,10 @@ def run_sdk(args: argparse.Namespace) -> list[str]:
     return [report.sdk(sdk_step.run(OUT))]
 
 
+def run_ledger(args: argparse.Namespace) -> list[str]:
+    return [report.ledger(ledger.run(OUT, gpus=args.gpus, repeats=args.repeats))]
+
+
 PARTS = {
     "intake": run_intake,
     "query": run_queries,
@@ -79,6 +83,7 @@ PARTS = {
     "rules": run_rules,
     "sdk": run_sdk,
     "runs": run_runs,
+    "ledger": run_ledger,
 }
 
 
@@ -100,7 +105,7 @@ def main() -> int:
         "--gpus",
         type=int,
         default=10_000,
-        help="of the cluster that is watched, and of the fleet that the rules go over",
+        help="of the cluster that is watched, and of the fleets that rules go over and that are booked",
     )
     parser.add_argument("--follow-seconds", type=int, default=60)
     parser.add_argument("--probes", type=int, default=50)

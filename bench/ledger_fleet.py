@@ -43,7 +43,9 @@ MINUTE_MS: Final = 60_000
 STEP_S: Final = (12, 16, 20)  # of a third of the runs each
 _CHECKPOINT_EVERY_MS: Final = 30 * MINUTE_MS
 _CHECKPOINT_MS: Final = 40_000
-_STARTS_MS: Final = 3 * MINUTE_MS  # from having a GPU to the program's start, and from there to its first step
+_STARTS_MS: Final = (
+    3 * MINUTE_MS
+)  # from having a GPU to the program's start, and from there to its first step
 
 TRAINING, SILENT, SERVING = "PyTorchJob", "Job", "InferenceService"
 
@@ -75,10 +77,12 @@ currency: USD
 defaults: false
 prices:
   - {{name: h100, match: {{instance_type: p5.48xlarge, purchase: on-demand}}, per_node_hour: 55.04}}
-  - {{name: h100-since-noon, match: {{instance_type: p5.48xlarge, purchase: on-demand}}, from: {changed}, per_node_hour: 49.37}}
+  - {{name: h100-cheaper, match: {{instance_type: p5.48xlarge, purchase: on-demand}}, from: {changed},
+     per_node_hour: 49.37}}
   - {{name: h100-reserved, match: {{instance_type: p5.48xlarge, purchase: reserved}}, per_node_hour: 39.33}}
   - {{name: a100-spot, match: {{instance_type: p4d.24xlarge, purchase: spot}}, per_node_hour: 8.1203}}
-  - {{name: h200-own, match: {{instance_type: rack-8}}, per_gpu_hour: 1.87, cpu_per_core_hour: 0.013, memory_per_gib_hour: 0.0017}}
+  - {{name: h200-own, match: {{instance_type: rack-8}}, per_gpu_hour: 1.87, cpu_per_core_hour: 0.013,
+     memory_per_gib_hour: 0.0017}}
 """
 
 
@@ -199,8 +203,8 @@ class Fleet:
         moment_ms = self._chance.randrange(from_ms + HOUR_MS, max(end_ms, from_ms + 2 * HOUR_MS))
         if fate < 0.125 and moment_ms < end_ms - HOUR_MS:
             first = self._life(job, 0, from_ms, moment_ms, 0, None)
-            last_step, steps, _ = first.segments[-1]
-            again = self._life(job, 1, moment_ms + 2 * _STARTS_MS, end_ms, last_step, None)
+            saved, *_ = first.segments[-1]
+            again = self._life(job, 1, moment_ms + 2 * _STARTS_MS, end_ms, saved, None)
             return [first._replace(to_ms=moment_ms, ending=Ending.FAILED), again]
         stalls_ms = moment_ms if fate > 0.875 else None
         return [self._life(job, 0, from_ms, end_ms, 0, stalls_ms)]
@@ -380,15 +384,17 @@ class Fleet:
             engine.command(_steps_statement(hour_ms))
         engine.command("DROP TABLE bench_segments")
 
-    def write_samples(self, store: Store, engine: Engine) -> None:
-        """Telemetry of every GPU and the load of every server, a sample a minute. Series are made as intake
-        makes them; their samples are made in the engine."""
+    def write_series(self, store: Store) -> None:
+        """Of every GPU and every server, made as intake makes them, with a sample before the day and one at
+        its end."""
         series = [*self._series()]
         ends = np.tile(np.array([self.day_ms - HOUR_MS, self.day_ms + DAY_MS]), len(series))
         store.backfill(series, np.repeat(np.arange(len(series)), 2), ends, np.zeros(2 * len(series)))
-        for hour_ms in range(self.day_ms - HOUR_MS, self.day_ms + DAY_MS, 4 * HOUR_MS):
-            until_ms = min(hour_ms + 4 * HOUR_MS, self.day_ms + DAY_MS)
-            engine.command(_samples_statement(hour_ms, (until_ms - hour_ms) // MINUTE_MS))
+
+    def write_samples(self, engine: Engine) -> None:
+        """One a minute of each series, made in the engine."""
+        for from_ms in range(self.day_ms - HOUR_MS, self.day_ms + DAY_MS, 5 * HOUR_MS):
+            engine.command(_samples_statement(from_ms, 5 * HOUR_MS // MINUTE_MS))
 
     def _series(self) -> Iterator[Labels]:
         for gpu in range(self.gpus):
@@ -405,7 +411,9 @@ class Fleet:
                     info = {METRIC_NAME: _INFO, "scraped_cluster": CLUSTER, "workload": job.name}
                     yield make_labels({**info, **scraped, **place})
                     for name in _LOAD:
-                        yield make_labels({METRIC_NAME: name, "cluster": CLUSTER, "server": "vllm", **scraped})
+                        yield make_labels(
+                            {METRIC_NAME: name, "cluster": CLUSTER, "server": "vllm", **scraped}
+                        )
 
 
 _INFO: Final = "trilens:inference_server:info"
@@ -431,7 +439,7 @@ def _counted(segments: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 def _steps_statement(hour_ms: int) -> str:
-    """Of the segments that begin in an hour. A twentieth of a step is waiting for data, a tenth for others."""
+    """Of the segments that begin in an hour. A twentieth of a step waits for data, a tenth for others."""
     return (
         "INSERT INTO run_steps (run, step, rank, attempt, n, start_us, us, phases, device, values, samples, "
         "tokens, epoch, commit) WITH k % ranks AS place, intDiv(k, ranks) AS i, "

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bench.disk import DiskResult
     from bench.intake import IntakeResult
     from bench.latency import QueryResult
+    from bench.ledger import LedgerResult
     from bench.rules import RulesResult
     from bench.runs import LineageResult, RunIntakeResult
     from bench.sdk_step import SdkResult
@@ -131,6 +132,54 @@ def runs(taken: RunIntakeResult, asked: LineageResult) -> str:
             f"Lineage over {asked.records:,} step records, {asked.disk_mb:,.0f} MB on disk, {size:.0f} bytes "
             "each with its batch and its samples:",
             table(("question, through the API", "first, s", "then, s", "goal: at most"), answers),
+        ]
+    )
+
+
+def ledger(found: LedgerResult) -> str:
+    booked = [
+        (
+            f"{one.gpus:,}",
+            f"{one.workloads:,}",
+            f"{one.step_records / 1e6:.1f} million",
+            f"{one.rows:,}",
+            f"**{one.cpu_s:.1f}** ({one.wall_s:.1f})",
+            f"{one.facts_s:.1f} / {one.signals_s:.1f} / {one.allocating_s:.1f} / {one.writing_s:.1f}",
+            f"{1e3 * one.cpu_s / one.gpus:.2f}",
+            f"{one.memory_mb:,.0f}",
+            f"{one.mismatches} of {one.node_hours:,}",
+        )
+        for one in found.days
+    ]
+    head = (
+        "GPUs",
+        "workloads",
+        "step records",
+        "rows",
+        "CPU s (wall)",
+        "facts / signals / allocating / writing",
+        "CPU ms a GPU",
+        "peak MB",
+        "node-hours that do not add up",
+    )
+    month = found.month
+    goals = {"cost by team and bucket": "0.3 s"}
+    asked = [
+        (what, f"{month.cold_s[what]:.3f}", f"{month.warm_s[what]:.3f}", goals.get(what, ""))
+        for what in month.cold_s
+    ]
+    last = found.days[-1]
+    return "\n\n".join(
+        [
+            "## Ledger",
+            "A day booked hour by hour on one core, from what is on disk to rows on disk. Goal: at most 30 s "
+            "for 10,000 GPUs, growing linearly. Telemetry of all GPUs, of the largest fleet "
+            f"{last.samples / 1e6:.0f} million samples, is read by PromQL from the same store.",
+            table(head, booked),
+            f"A month of the largest: {month.rows / 1e6:.1f} million rows of hours, and of days "
+            f"{month.day_rows / 1e6:.2f} million over two months: answers compare with the month before. "
+            f"{month.mismatches} of {month.node_hours:,} node-hours do not add up.",
+            table(("question, through the API", "first, s", "then, s", "goal: at most"), asked),
         ]
     )
 

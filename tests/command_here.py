@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
+from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 
 from trilens.cli.main import main
+from trilens_process import clean_environment
 
 
 class Answer(NamedTuple):
@@ -18,14 +22,15 @@ class Answer(NamedTuple):
     stderr: str
 
 
-def trilens_here(*arguments: str) -> Answer:
+def trilens_here(*arguments: str, cwd: Path | None = None, **environ: str) -> Answer:
     out, err = io.StringIO(), io.StringIO()
     with (
-        pytest.MonkeyPatch.context() as patch,
+        patch.object(sys, "argv", ["trilens", *arguments]),
+        patch.dict(os.environ, clean_environment(**environ), clear=True),
+        contextlib.chdir(cwd or Path.cwd()),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as ended,
     ):
-        patch.setattr(sys, "argv", ["trilens", *arguments])
         main()
     return Answer(int(ended.value.code or 0), out.getvalue(), err.getvalue())

@@ -12,7 +12,6 @@ from kubernetes_client import NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +29,18 @@ def namespace(kubernetes: KubernetesServer) -> str:
     return name
 
 
-@pytest.fixture
-def private_kubernetes(tmp_path: Path) -> Iterator[KubernetesServer]:
-    """An API server for one test, which may kill it or make it forget."""
-    with kubernetes_server(tmp_path) as server:
+@pytest.fixture(scope="module")
+def kubernetes_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesServer]:
+    with kubernetes_server(tmp_path_factory.mktemp("kubernetes")) as server:
         yield server
+
+
+@pytest.fixture
+def private_kubernetes(kubernetes_of_module: KubernetesServer) -> KubernetesServer:
+    """An API server for the tests of one module, which may kill it, make it forget, and define kinds.
+
+    What one of them made is there for the next: to start an API server takes as long as ten of them.
+    """
+    if not kubernetes_of_module.runs:
+        kubernetes_of_module.start()
+    return kubernetes_of_module

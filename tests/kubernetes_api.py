@@ -68,6 +68,10 @@ class KubernetesServer:
         """The certificate that the server's own is signed with."""
         return self._folder / "ca.pem"
 
+    @property
+    def runs(self) -> bool:
+        return bool(self._processes)
+
     def start(self) -> None:
         etcd: list[str | Path] = [
             self._programs / "etcd",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from trilens.ledger import causes
-from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder, LedgerHour, LedgerRow, Warned
+from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder, LedgerHour, LedgerRow, NodeBill, Warned
 from trilens.model.run import RunId
 from trilens.model.workload import Doubt, WorkloadKey
 
@@ -76,6 +77,16 @@ def hour(hour_ms: int, *rows: list[LedgerRow], upto_ms: int | None = None) -> Le
         (Warned(doubt, unpriced),) if unpriced else (),
         "book-1",
     )
+
+
+def first_hour(hour_ms: int, there_ms: int, *rows: list[LedgerRow]) -> LedgerHour:
+    """Of which only the last `there_ms` were known: the server began then."""
+    quanta = sum(one.quanta or 0 for some in rows for one in some)
+    gpu_ms = sum(one.gpu_ms for some in rows for one in some)
+    bill = NodeBill(
+        hour_ms, "east", "gpu-01", there_ms, gpu_ms, quanta, there_ms, "USD", {"gpu": quanta}, "h100"
+    )
+    return replace(hour(hour_ms, *rows), bills=(bill,))
 
 
 def a_night() -> list[LedgerHour]:

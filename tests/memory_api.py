@@ -185,11 +185,13 @@ class Api:
                 ThreadPoolExecutor(1),
                 1 << 20,
             ),
-            workloads=WorkloadsApi(self.workloads, self.intakes, self.runner, 1 << 20, self.gpus),
+            workloads=WorkloadsApi(
+                self.workloads, self.intakes, self.runner, 1 << 20, self.gpus, book=self.book
+            ),
             gpus=GpusApi(self.gpus, self.workloads, None, self.intakes, self.runner, 1 << 20),
             events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
             output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
-            runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20),
+            runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20, self.book),
             lineage=LineageApi(self.runs, self.runner, 1 << 20),
             run_traces=RunTracesApi(self.runs, self.runner),
             experiments=ExperimentsApi(self.runs, self.tracked, self.runner, 1 << 20, self.book),

@@ -128,7 +128,7 @@ class MemoryBook:
                 min(row.hour_ms for row in rows),
                 max(row.hour_ms for row in rows),
                 rows[0].step,
-                len({(row.node, row.gpu) for row in rows}),
+                _gpus(rows),
                 sum(row.gpu_ms for row in rows),
                 sum(row.quanta or 0 for row in rows),
                 sum(row.gpu_ms for row in rows if row.quanta is None),
@@ -177,3 +177,9 @@ def _is_among(value: Any, kept: tuple[str | None, ...]) -> bool:
     if isinstance(value, WorkloadKey):
         return any(one is not None and is_named(value, one) for one in kept)
     return value in kept
+
+
+def _gpus(rows: Sequence[LedgerRow]) -> int:
+    hours = [row.hour_ms for row in rows]
+    at_least = -(-sum(row.gpu_ms for row in rows) // (max(hours) - min(hours) + HOUR_MS))
+    return max(len({(row.node, row.gpu) for row in rows if row.gpu}), at_least)

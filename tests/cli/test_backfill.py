@@ -16,6 +16,7 @@ import cramjam
 import httpx
 import pytest
 
+from command_here import trilens_here
 from memory_api import Api, running
 from servers import require_server
 from trilens.cli.backfill_files import load_files
@@ -109,7 +110,7 @@ def test_promtool_reads_what_we_read(tmp_path: Path) -> None:
     file.write_text(example[1].replace("    ", ""), encoding="utf-8")
     command = [require_server("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(file), "blocks"]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
-    said = trilens("backfill", str(file), "--data", str(tmp_path / "data"))
+    said = trilens_here("backfill", str(file), "--data", str(tmp_path / "data"))
     assert said.stdout == f"{file}: 3 samples, 2023-11-14T22:13:20Z to 2023-11-14T22:13:35Z\n"
 
 
@@ -141,7 +142,7 @@ def test_mistakes_are_one_line_that_says_where(
 ) -> None:
     file = tmp_path / "bad.om"
     file.write_text(text, encoding="utf-8")
-    said = trilens("backfill", str(file), "--data", str(tmp_path / "data"), *options)
+    said = trilens_here("backfill", str(file), "--data", str(tmp_path / "data"), *options)
     assert (said.returncode, said.stdout) == (2, "")
     assert message.replace("FILE", str(file)) in said.stderr
     assert len(said.stderr.splitlines()) == 1
@@ -149,14 +150,14 @@ def test_mistakes_are_one_line_that_says_where(
 
 def test_nothing_is_touched_when_a_file_or_the_directory_is_wrong(tmp_path: Path) -> None:
     file = history(tmp_path / "history.om", range(1, 2))
-    said = trilens("backfill", file, str(tmp_path / "missing.om"), "--data", str(tmp_path / "data"))
+    said = trilens_here("backfill", file, str(tmp_path / "missing.om"), "--data", str(tmp_path / "data"))
     assert said.returncode == 2
     assert "cannot read" in said.stderr
     assert "missing.om: No such file or directory" in said.stderr
     assert said.stdout == ""
-    said = trilens("backfill", file, "--data", str(DOCS))
+    said = trilens_here("backfill", file, "--data", str(DOCS))
     assert (said.returncode, "docs holds other things" in said.stderr) == (2, True)
-    gone = trilens("backfill", file, "--server", "http://127.0.0.1:1")
+    gone = trilens_here("backfill", file, "--server", "http://127.0.0.1:1")
     assert gone.returncode == 1
     assert "no answer from http://127.0.0.1:1" in gone.stderr
 
@@ -175,7 +176,7 @@ def test_compressed_files_are_read_as_they_are(tmp_path: Path, pack: Callable[[b
     packed = tmp_path / "packed"  # the name says nothing
     packed.write_bytes(pack(plain))
     data = str(tmp_path / "data")
-    said = trilens("backfill", str(packed), "--data", data)
+    said = trilens_here("backfill", str(packed), "--data", data)
     assert said.stdout.startswith(f"{packed}: 120 samples"), said.stderr
     with packed.open("rb") as stdin:
         command = [*TRILENS, "backfill", "-", "--data", data]
@@ -190,11 +191,11 @@ def test_compressed_files_are_read_as_they_are(tmp_path: Path, pack: Callable[[b
         )
     assert piped.stdout.startswith("stdin: 120 samples")
     packed.write_bytes(pack(plain)[:-20])
-    cut = trilens("backfill", str(packed), "--data", data)
+    cut = trilens_here("backfill", str(packed), "--data", data)
     assert cut.returncode == 2
     assert f"{packed}: the compressed data is damaged or cut off" in cut.stderr
     packed.write_bytes(pack(plain.removesuffix(b"# EOF\n")))
-    unfinished = trilens("backfill", str(packed), "--data", data)
+    unfinished = trilens_here("backfill", str(packed), "--data", data)
     assert unfinished.returncode == 2
     assert "does not end with # EOF" in unfinished.stderr
 
@@ -202,7 +203,7 @@ def test_compressed_files_are_read_as_they_are(tmp_path: Path, pack: Callable[[b
 def test_writing_nothing_is_told_and_not_a_success(tmp_path: Path) -> None:
     with server(tmp_path) as (url, _):
         old = history(tmp_path / "old.om", range(40, 42))
-        said = trilens("backfill", old, "--server", url, "--json")
+        said = trilens_here("backfill", old, "--server", url, "--json")
         assert said.returncode == 1
         assert json.loads(said.stdout)["files"][0]["expired"] == 120
         assert said.stderr == (
@@ -211,7 +212,7 @@ def test_writing_nothing_is_told_and_not_a_success(tmp_path: Path) -> None:
         )
     empty = tmp_path / "empty.om"
     empty.write_text("# EOF\n", encoding="utf-8")
-    said = trilens("backfill", str(empty), "--data", str(tmp_path / "other"))
+    said = trilens_here("backfill", str(empty), "--data", str(tmp_path / "other"))
     assert (said.returncode, said.stdout) == (1, f"{empty}: 0 samples\n")
     assert said.stderr == f"trilens: nothing was written: no samples in {empty}\n"
 
@@ -236,7 +237,7 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
 def test_a_server_without_samples_of_its_own_refuses(tmp_path: Path) -> None:
     file = history(tmp_path / "history.om", range(1, 2))
     with running(Api().build()) as url:
-        said = trilens("backfill", file, "--server", url)
+        said = trilens_here("backfill", file, "--server", url)
     assert said.returncode == 2
     assert "this server keeps no samples" in said.stderr
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from command_here import trilens_here
 from memory_api import Api, running
 from trilens import __version__
 from trilens.cli.client import Client
@@ -113,28 +114,28 @@ def test_query_plain_text(url: str) -> None:
     said = trilens("query", "power", "--at", str(T0 + 30), "--server", url)
     assert said.stdout == 'power{gpu="0",job="a\\"b"} 2\npower{gpu="1",job="a\\"b"} 102.5\n'
     window = ("--start", "2023-11-14T22:13:20Z", "--end", "2023-11-14T22:13:35", "--step", "15s")
-    said = trilens("query", "sum(power)", *window, TRILENS_SERVER=url)
+    said = trilens_here("query", "sum(power)", *window, TRILENS_SERVER=url)
     assert said.stdout == "{} 2023-11-14T22:13:20Z 100.5\n{} 2023-11-14T22:13:35Z 102.5\n"
-    said = trilens("query", "power[20s]", "--at", str(T0 + 30), "--server", url)
+    said = trilens_here("query", "power[20s]", "--at", str(T0 + 30), "--server", url)
     assert said.stdout.splitlines() == [
         f'power{{gpu="{gpu}",job="a\\"b"}} 2023-11-14T22:13:{second}Z {value}'
         for gpu, second, value in (("0", 35, "1"), ("0", 50, "2"), ("1", 35, "101.5"), ("1", 50, "102.5"))
     ]
-    assert trilens("query", "1e21", "--server", url).stdout == "1000000000000000000000\n"
-    nothing = trilens("query", "nothing", "--server", url)
+    assert trilens_here("query", "1e21", "--server", url).stdout == "1000000000000000000000\n"
+    nothing = trilens_here("query", "nothing", "--server", url)
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no series\n")
 
 
 def test_series_are_sorted_by_their_labels_unless_the_query_sorts(url: str) -> None:
     def gpus(expression: str) -> list[str]:
-        said = trilens("query", expression, "--at", str(T0 + 30), "--server", url)
+        said = trilens_here("query", expression, "--at", str(T0 + 30), "--server", url)
         return [line.partition('gpu="')[2][0] for line in said.stdout.splitlines()]
 
     unsorted = "0 + sort_desc(power)"
     assert gpus(unsorted) == ["0", "1"]
     assert gpus("sort_desc(power)") == ["1", "0"]
     assert gpus("topk(2, power)") == ["1", "0"]
-    plain = trilens("query", unsorted, "--at", str(T0 + 30), "--server", url, "--json")
+    plain = trilens_here("query", unsorted, "--at", str(T0 + 30), "--server", url, "--json")
     assert [series["metric"]["gpu"] for series in json.loads(plain.stdout)["result"]] == ["1", "0"]
 
 
@@ -161,12 +162,12 @@ def test_table_rows_are_sorted_by_what_is_shown(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_query_json_and_notes(url: str) -> None:
-    said = trilens("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url, "--json")
+    said = trilens_here("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url, "--json")
     answer = json.loads(said.stdout)
     assert list(answer) == ["resultType", "result", "warnings", "infos"]
     assert answer["resultType"] == "vector"
     assert len(answer["infos"]) == 1
-    plain = trilens("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url)
+    plain = trilens_here("query", "rate(power[1m])", "--at", str(T0 + 60), "--server", url)
     assert plain.stderr.startswith("info: ")
 
 
@@ -263,7 +264,7 @@ def _printed(show) -> list[str]:
     ],
 )
 def test_errors_are_one_line_with_a_code(url: str, arguments: list[str], code: int, message: str) -> None:
-    said = trilens(*(url if a == "URL" else a for a in arguments))
+    said = trilens_here(*(url if a == "URL" else a for a in arguments))
     assert said.returncode == code
     assert said.stdout == ""
     assert message in said.stderr
@@ -279,19 +280,19 @@ def test_debug_shows_the_traceback() -> None:
 
 def test_usage_errors_end_with_2() -> None:
     for arguments in (["query"], ["query", "up", "--nonsense"], ["nonsense"]):
-        assert trilens(*arguments).returncode == 2
+        assert trilens_here(*arguments).returncode == 2
 
 
 def test_promql_test_counts_and_fails(tmp_path: Path) -> None:
     script = tmp_path / "a.test"
     script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 2\n\n", encoding="utf-8")
-    said = trilens("promql", "test", str(script), "--json")
+    said = trilens_here("promql", "test", str(script), "--json")
     assert said.returncode == 0
     assert said.stdout.startswith('{"passed": 1, "failed": 0, "excluded": 0, ')
     assert json.loads(said.stdout)["failures"] == []
-    assert trilens("promql", "test", str(script)).stdout == "1 passed, 0 failed, 0 excluded\n"
+    assert trilens_here("promql", "test", str(script)).stdout == "1 passed, 0 failed, 0 excluded\n"
     script.write_text("load 1m\n  a 1 2 3\n\neval instant at 1m a\n  a 7\n  b 8\n\n", encoding="utf-8")
-    said = trilens("promql", "test", str(script), "--json")
+    said = trilens_here("promql", "test", str(script), "--json")
     answer = json.loads(said.stdout)
     assert (said.returncode, answer["passed"], answer["failed"], answer["excluded"]) == (1, 0, 1, 0)
     assert [(x["file"], x["line"]) for x in answer["failures"]] == [(str(script), 4)]
@@ -312,12 +313,12 @@ def test_config_check(tmp_path: Path) -> None:
         for secret in ("token", "agent-token", "clickhouse-password", "mimir-token", "wandb-key"):
             (tmp_path / secret).write_text("t", encoding="utf-8")
         (tmp_path / example.name).write_text(text, encoding="utf-8")
-        said = trilens("config", "check", str(tmp_path / example.name))
+        said = trilens_here("config", "check", str(tmp_path / example.name))
         assert said.returncode == 0, said.stderr
         assert ": fine, " in said.stdout
     bad = tmp_path / "bad.yaml"
     bad.write_text("scrape: {scrape_configs: [{job_name: a, scrape_intervall: 5s}]}", encoding="utf-8")
-    said = trilens("config", "check", str(bad))
+    said = trilens_here("config", "check", str(bad))
     assert said.returncode == 2
     assert "scrape_intervall" in said.stderr
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
+from command_here import trilens_here
 from trilens.cli.main import app
 from trilens_process import trilens
 
@@ -89,7 +90,7 @@ def test_several_files_are_all_looked_at(tmp_path: Path) -> None:
         write(tmp_path, "empty.yaml", "# nothing yet\n"),
         "missing.yaml",
     ]
-    said = trilens("config", "check", *files, cwd=tmp_path)
+    said = trilens_here("config", "check", *files, cwd=tmp_path)
     assert said.returncode == 2
     assert said.stdout == "good.yaml: fine, 3 scrape jobs\nempty.yaml: fine, 0 scrape jobs\n"
     told = said.stderr.splitlines()
@@ -100,7 +101,7 @@ def test_several_files_are_all_looked_at(tmp_path: Path) -> None:
     assert told[4].startswith("trilens: cannot read the settings file missing.yaml")
     assert len(told) == 5
 
-    found = json.loads(trilens("config", "check", "--json", *files, cwd=tmp_path).stdout)
+    found = json.loads(trilens_here("config", "check", "--json", *files, cwd=tmp_path).stdout)
     assert found["ok"] is False
     assert [(one["file"], one["ok"], one["jobs"]) for one in found["files"]] == [
         ("good.yaml", True, 3),

@@ -13,6 +13,8 @@ from command_here import trilens_here
 from ledger_nights import NIGHT_MS, a_night
 from memory_api import Api, running
 from memory_book import MemoryBook
+from trilens.cli.cost_figures import hours_text
+from trilens.cli.cost_text import show_doubts
 from trilens.cli.times import read_day_or_moment
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.serve.cost import CostRules
@@ -106,8 +108,47 @@ def test_doubts_travel_with_the_answer(server: str) -> None:
     answer = trilens_here("cost", *SPAN, "--server", server)
     assert answer.stderr == "warning: no-price: no price for NVIDIA L4 (12.0 GPU-hours in 6 hours)\n"
     early = trilens_here("cost", "--from", "2026-11-03T12:00:00Z", "--server", server)
-    assert "note: 6 of 18 hours not computed yet\n" in early.stderr
-    assert "of the period before, 0 of 18 hours computed: the change says little" in early.stderr
+    assert "note: nothing is booked for 6 of 18 hours: " in early.stderr
+    partly = trilens_here("cost", "--from", "2026-11-03T22:00:00Z", "--server", server)
+    assert "of the period before, 4 of 8 hours are booked: the change says little" in partly.stderr
+
+
+def test_nothing_is_new_where_nothing_is_known_of_before(server: str) -> None:
+    found = told(server, "--from", "2026-11-03T12:00:00Z", "--by", "team")
+    assert (found["compared"], found["hours_before"]["booked"]) == (False, 0)
+    assert {(one["change"], one["status"]) for one in (*found["lines"], *found["totals"])} == {(None, None)}
+    lines = said(server, "--from", "2026-11-03T12:00:00Z", "--by", "team")
+    assert lines[0] == "cost from 2026-11-03 12:00 to 2026-11-04 06:00 UTC by team"
+
+
+def test_nothing_of_what_is_asked_for_is_not_nothing(server: str) -> None:
+    assert said(server, *SPAN, "--where", "team=nobody")[-1] == "nothing of that is booked for these hours"
+    early = ("--from", "2026-11-03T00:00:00Z", "--to", "2026-11-03T01:00:00Z")
+    assert said(server, *early)[-1] == "nothing is booked for these hours"
+    assert said(server, "why", *SPAN, "--team", "nobody")[0].endswith(
+        "nothing of that is booked for these hours"
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu_ms", "text"),
+    [(0, "0.0"), (1, "<0.01"), (72_000, "0.02"), (3_600_000, "1.0"), (36_000_000_000, "10,000.0")],
+)
+def test_a_little_time_is_not_none(gpu_ms: int, text: str) -> None:
+    assert hours_text(gpu_ms) == text
+
+
+def test_warnings_of_one_kind_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    hours = {"asked": 1, "booked": 1, "open": 0, "upto_ms": None}
+    warnings = [
+        {"code": code, "text": text, "gpu_ms": HOUR_MS, "hours": 1}
+        for code, text in (("default-price", "a"), ("share-unknown", "b"), ("default-price", "c"))
+    ]
+    show_doubts({"hours": hours, "warnings": warnings})
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: default-price: a (1.0 GPU-hours in 1 hour); 1 more like it, --json has all",
+        "warning: share-unknown: b (1.0 GPU-hours in 1 hour)",
+    ]
 
 
 def test_csv_is_for_machines(server: str) -> None:
@@ -167,6 +208,11 @@ def test_now(server: str) -> None:
     assert lines[2].split() == ["vision", "stalled", "$256.00", "64.0"]
     assert lines[3].split() == ["(fleet)", "broken", "$32.00", "8.0"]
     assert "this month: $3,776.00 spent, the end unknown: less than a whole day is booked" in lines
+    assert [line.split()[0] for line in said(server, "now", "--by", "workload")[2:6]][1] == "(fleet)"
+    of_team = told(server, "now", "--team", "research")
+    assert {one["keys"]["team"] for one in of_team["month"]["teams"]} == {"research"}
+    assert of_team["month"]["totals"][0]["spent"] == of_team["month"]["teams"][0]["spent"]
+    assert of_team["budgets"][0]["spent"] == "3072", "a budget is of all that it is of"
     assert lines[-1].split() == [
         *("team", "vision", "$1,000.00", "$3,072.00", "307", "%", "-", "-", "exceeded", "2026-11-03"),
     ]
@@ -180,6 +226,7 @@ def test_now(server: str) -> None:
         (["--where", "team"], "'team' is not DIMENSION=VALUE"),
         (["--where", "bucket=lazy"], "no bucket 'lazy' (there are productive, "),
         (["--from", "now", "--to", "-1h"], "it is not before the end"),
+        (["--from", "tomorrow"], "2026-01-31T12:00:00Z; today, yesterday and month are their beginnings"),
         (["--format", "csv", "--output", "a.csv"], "--output: only --format focus writes a file"),
         (["--format", "focus", "--output", "a.txt"], "neither .csv nor .parquet"),
         (["--format", "focus", "--by", "team"], "FOCUS has every row of the ledger"),

@@ -40,8 +40,18 @@ def test_a_file_is_checked_without_a_server() -> None:
         "51.2 USD a node and hour 2026-07-01T04:00:00Z"
     ) in lines
     assert "partner cluster partner free" in lines
-    assert "l4-spot gpu_model L4, purchase spot 0.44 USD a GPU and hour 2026-03-10 RunPod (default)" in lines
+    assert not any("(default)" in line for line in lines)
+    assert "list prices that Trilens ships fill the gaps (--json has them)" in whole.stdout
     assert "1 EUR is 1.11 USD from 2026-07-01" in lines
+
+
+def test_prices_without_a_rate_are_said_before_they_are_a_gap(tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text("currency: EUR\ndefaults: false\nprices: [{name: a, currency: USD, per_gpu_hour: 2}]\n")
+    assert (
+        "warning: no-exchange-rate: 1 price is in USD, and a gap until a rate"
+        in said("--check", str(file)).output
+    )
 
 
 def test_a_file_that_is_wrong_ends_with_2(tmp_path: Path) -> None:

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from command_here import trilens_here
 from memory_api import Api, running
-from trilens_process import trilens
 from workload_records import minute, some_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 AT = str(minute(25) / 1000)
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    with some_records(tmp_path) as records, running(Api(workloads=records).build()) as url:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("records")
+    with some_records(folder) as records, running(Api(workloads=records).build()) as url:
         yield url
 
 
 def test_a_table_of_workloads(server: str) -> None:
-    answer = trilens("workloads", "-n", "ml", "--at", AT, "--server", server)
+    answer = trilens_here("workloads", "-n", "ml", "--at", AT, "--server", server)
     assert answer.returncode == 0
     assert answer.stdout.splitlines() == [
         "namespace  workload  kind        team    phase    for  ready  attempt  doubts",
@@ -36,19 +36,19 @@ def test_a_table_of_workloads(server: str) -> None:
 
 
 def test_json_is_a_list_of_objects(server: str) -> None:
-    answer = trilens("workloads", "--at", AT, "--phase", "running", "--json", "--server", server)
+    answer = trilens_here("workloads", "--at", AT, "--phase", "running", "--json", "--server", server)
     (train,) = json.loads(answer.stdout)
     assert train["name"] == "train"
 
 
 def test_none_is_said_and_is_no_error(server: str) -> None:
-    answer = trilens("workloads", "-n", "none", "--server", server)
+    answer = trilens_here("workloads", "-n", "none", "--server", server)
     assert (answer.returncode, answer.stdout) == (0, "")
     assert "no workloads" in answer.stderr
 
 
 def test_a_workload_on_one_screen(server: str) -> None:
-    answer = trilens("show", "ml/train", "--at", AT, "--server", server)
+    answer = trilens_here("show", "ml/train", "--at", AT, "--server", server)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines() == [
         "PyTorchJob.kubeflow.org ml/train in lab",
@@ -79,7 +79,7 @@ def test_a_workload_on_one_screen(server: str) -> None:
 
 
 def test_earlier_attempts_are_shown_if_asked_for(server: str) -> None:
-    answer = trilens("show", "ml/train", "--all", "--at", AT, "--server", server)
+    answer = trilens_here("show", "ml/train", "--all", "--at", AT, "--server", server)
     left = "left   2026-01-14T12:00:00Z  2026-01-14T12:10:00Z"
     assert answer.stdout.splitlines()[9:12] == [
         "attempt  node rank  role    pod      node    state  since                 until",
@@ -91,25 +91,25 @@ def test_earlier_attempts_are_shown_if_asked_for(server: str) -> None:
 
 def test_one_that_is_gone_is_found_by_its_name(server: str) -> None:
     """The latest of that name, also where another namespace had one."""
-    answer = trilens("show", "tune", "--server", server)
+    answer = trilens_here("show", "tune", "--server", server)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.splitlines()[:2] == [
         "Job.batch ml/tune in lab",
         "  gone since 2026-01-14T11:30:00Z, last failed (exit code 1)",
     ]
     at = str(minute(-35) / 1000)
-    (then,) = json.loads(trilens("show", "job/tune", "--at", at, "--json", "--server", server).stdout)
+    (then,) = json.loads(trilens_here("show", "job/tune", "--at", at, "--json", "--server", server).stdout)
     assert (then["workload"]["namespace"], then["workload"]["gone"]) == ("ml", None)
-    (other,) = json.loads(trilens("show", "web/tune", "--at", at, "--json", "--server", server).stdout)
+    (other,) = json.loads(trilens_here("show", "web/tune", "--at", at, "--json", "--server", server).stdout)
     assert other["workload"]["gone"] == {"at_ms": minute(-40), "phase": "failed", "reason": "exit code 1"}
 
 
 def test_those_that_went_lately(server: str) -> None:
     asked = ("workloads", "-n", "ml", "--at", str(minute(-20) / 1000), "--server", server)
-    assert trilens(*asked).stdout == ""
-    assert trilens(*asked, "--since", "-5m").stdout == ""
-    assert trilens(*asked, "--since", "-15m", "--phase", "running").stdout == ""
-    assert trilens(*asked, "--since", "-15m", "--phase", "failed").stdout.splitlines() == [
+    assert trilens_here(*asked).stdout == ""
+    assert trilens_here(*asked, "--since", "-5m").stdout == ""
+    assert trilens_here(*asked, "--since", "-15m", "--phase", "running").stdout == ""
+    assert trilens_here(*asked, "--since", "-15m", "--phase", "failed").stdout.splitlines() == [
         "namespace  workload  kind  team  phase              for  ready  attempt  doubts",
         "ml         tune      Job   -     gone, last failed  10m  ?/0    0",
     ]
@@ -117,7 +117,7 @@ def test_those_that_went_lately(server: str) -> None:
 
 @pytest.mark.parametrize("written", ["pytorchjob/train", "PyTorchJob.kubeflow.org/train", "ml/train"])
 def test_ways_to_name_it(server: str, written: str) -> None:
-    answer = trilens("show", written, "--at", AT, "--json", "--server", server)
+    answer = trilens_here("show", written, "--at", AT, "--json", "--server", server)
     assert answer.returncode == 0, answer.stderr
     assert json.loads(answer.stdout)[0]["workload"]["uid"] == "u1"
 
@@ -132,12 +132,12 @@ def test_ways_to_name_it(server: str, written: str) -> None:
     ],
 )
 def test_what_names_no_workload(server: str, written: str, said: str) -> None:
-    answer = trilens("show", written, "--server", server)
+    answer = trilens_here("show", written, "--server", server)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert said in answer.stderr
 
 
 def test_no_server() -> None:
-    answer = trilens("workloads", "--server", "http://127.0.0.1:1")
+    answer = trilens_here("workloads", "--server", "http://127.0.0.1:1")
     assert (answer.returncode, answer.stdout) == (1, "")
     assert "no answer" in answer.stderr

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from kubernetes_api import Identity, KubernetesServer, Rule, kubernetes_server
-from kubernetes_client import NODES, PODS, Json, KubernetesClient, Refused, Resource
+from kubernetes_client import NAMESPACES, NODES, PODS, Json, KubernetesClient, Refused, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,9 +185,10 @@ def test_killed_and_started_again_it_has_its_objects(private_kubernetes: Kuberne
 
 def test_history_that_was_forgotten_is_gone(private_kubernetes: KubernetesServer) -> None:
     admin = private_kubernetes.client()
-    since = admin.create(PODS, pod("a"), "default")["metadata"]["resourceVersion"]
-    admin.create(PODS, pod("b"), "default")
-    next_page = admin.list(PODS, query={"limit": 1})["metadata"]["continue"]
+    admin.create(NAMESPACES, {"metadata": {"name": "forgotten"}})
+    since = admin.create(PODS, pod("a"), "forgotten")["metadata"]["resourceVersion"]
+    admin.create(PODS, pod("b"), "forgotten")
+    next_page = admin.list(PODS, "forgotten", query={"limit": 1})["metadata"]["continue"]
     with admin.watch(PODS, query={"resourceVersion": since}) as events:
         assert names_and_types(events, 1) == [("ADDED", "b")]
 
@@ -196,9 +197,9 @@ def test_history_that_was_forgotten_is_gone(private_kubernetes: KubernetesServer
         told = next(events)
         assert (told["type"], told["object"]["code"]) == ("ERROR", 410)
     with pytest.raises(Refused) as refused:
-        admin.list(PODS, query={"limit": 1, "continue": next_page})
+        admin.list(PODS, "forgotten", query={"limit": 1, "continue": next_page})
     assert code_of(refused) == 410
-    assert [item["metadata"]["name"] for item in admin.list(PODS)["items"]] == ["a", "b"]
+    assert [item["metadata"]["name"] for item in admin.list(PODS, "forgotten")["items"]] == ["a", "b"]
 
 
 def test_thousands_of_pods_can_be_created(admin: KubernetesClient, namespace: str) -> None:

@@ -16,10 +16,10 @@ from trilens.resolve.operators import BY_KIND
 
 if TYPE_CHECKING:
     from kubernetes_api import KubernetesServer
+    from kubernetes_client import KubernetesClient
 
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 RAY_JOBS = Resource("ray.io", "v3alpha7", "rayjobs", "RayJob")  # a version that nobody has seen yet
-_NAMED = {"fieldSelector": "metadata.name=jobsets.jobset.x-k8s.io"}
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 # Only their pods' labels and owner references are read.
 NOT_WATCHED = {"PodGroup.scheduling.run.ai", "Task.determined.ai", "ReplicationController"}
@@ -35,6 +35,11 @@ def job_set(name: str) -> Json:
     return {"metadata": {"name": name}, "spec": {"suspend": False, "network": {"enableDNSHostnames": True}}}
 
 
+def until_undefined(admin: KubernetesClient, name: str) -> None:
+    query = {"fieldSelector": f"metadata.name={name}"}
+    until(lambda: not admin.list(CRDS, query=query)["items"], "the definition stays")
+
+
 @pytest.mark.parametrize("may_read_definitions", [True, False])
 async def test_an_operator_that_comes_and_goes(
     private_kubernetes: KubernetesServer, may_read_definitions: bool
@@ -43,7 +48,7 @@ async def test_an_operator_that_comes_and_goes(
     rules = [Rule("jobset.x-k8s.io", ("jobsets",), ("list", "watch"))]
     if may_read_definitions:
         rules.append(Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list", "watch")))
-    user = private_kubernetes.user("reader", *rules)
+    user = private_kubernetes.user(f"reader-of-{len(rules)}", *rules)
     timing = replace(IMPATIENT, discovery_s=3600.0) if may_read_definitions else IMPATIENT
     async with watching(
         as_user(private_kubernetes, user), only=["JobSet.jobset.x-k8s.io"], timing=timing
@@ -70,10 +75,14 @@ async def test_an_operator_that_comes_and_goes(
         if may_read_definitions:
             await cluster.until_state(lambda: not cluster.state().resources)
 
-        until(lambda: not admin.list(CRDS, query=_NAMED)["items"], "the definition stays")
+        until_undefined(admin, "jobsets.jobset.x-k8s.io")
         admin.define(JOB_SETS)
         admin.create(JOB_SETS, job_set("b"), "default")
         await sink.until(lambda: sink.names("JobSet.jobset.x-k8s.io", "default") == {"b"})
+
+    for name in ("jobsets.jobset.x-k8s.io", "widgets.example.com"):  # the next starts without them
+        admin.delete(CRDS, name)
+        until_undefined(admin, name)
 
 
 async def test_an_unexpected_version_is_followed_all_the_same(

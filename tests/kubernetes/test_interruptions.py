@@ -12,7 +12,7 @@ import yaml
 from tcp_proxy import tcp_proxy
 from watching import IMPATIENT, as_user, watching
 
-from kubernetes_client import NODES, PODS, Json
+from kubernetes_client import NAMESPACES, NODES, PODS, Json
 from trilens.collect.kubernetes.kubeconfig import KubeconfigAccess
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ async def test_history_that_is_gone_is_made_up_for(private_kubernetes: Kubernete
 
 async def test_a_server_killed_in_the_middle_of_a_watch(private_kubernetes: KubernetesServer) -> None:
     admin = private_kubernetes.client()
-    admin.create(PODS, pod("before"), "default")
+    admin.create(NAMESPACES, {"metadata": {"name": "killed"}})
+    admin.create(PODS, pod("before"), "killed")
     async with watching(as_user(private_kubernetes), only=["Pod", "Node"]) as cluster:
         sink = cluster.sink
         await cluster.until_synced("Pod", "Node")
@@ -96,11 +97,11 @@ async def test_a_server_killed_in_the_middle_of_a_watch(private_kubernetes: Kube
         assert trouble is not None
         assert trouble.text.startswith("no answer from the API server")
         assert "<ssl." not in trouble.text
-        assert sink.names("Pod", "default") == {"before"}, "not to be asked is not to be gone"
+        assert sink.names("Pod", "killed") == {"before"}, "not to be asked is not to be gone"
 
         await asyncio.to_thread(private_kubernetes.start)
-        admin.create(PODS, pod("after"), "default")
-        await sink.until(lambda: "after" in sink.names("Pod", "default"))
+        admin.create(PODS, pod("after"), "killed")
+        await sink.until(lambda: "after" in sink.names("Pod", "killed"))
         assert cluster.resource("Pod").trouble is None
         assert sink.history("Pod", "before") == [("changed", "before")]
 

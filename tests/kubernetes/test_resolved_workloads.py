@@ -126,8 +126,14 @@ def _pod_spec(spec: dict[str, Any]) -> dict[str, Any]:
     return {"containers": containers, "restartPolicy": "Never"}
 
 
-async def test_every_workload_of_the_corpus_resolves(private_kubernetes: KubernetesServer) -> None:
-    maker = Maker(private_kubernetes.client())
+@pytest.fixture(scope="module")
+def maker(kubernetes_of_module: KubernetesServer) -> Maker:
+    return Maker(kubernetes_of_module.client())
+
+
+async def test_every_workload_of_the_corpus_resolves(
+    private_kubernetes: KubernetesServer, maker: Maker
+) -> None:
     made: dict[str, AtWork] = {}
     for path in sorted(CORPUS.rglob("*.yaml")):
         documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
@@ -162,7 +168,7 @@ async def test_every_workload_of_the_corpus_resolves(private_kubernetes: Kuberne
         assert [doubt for one in found.values() for doubt in one.doubts] == []
 
 
-async def test_jobs_that_may_not_be_read(private_kubernetes: KubernetesServer) -> None:
+async def test_jobs_that_may_not_be_read(private_kubernetes: KubernetesServer, maker: Maker) -> None:
     """The pods' labels tell the JobSet, and the doubt says what to grant."""
     template = {"spec": {"parallelism": 2, "template": {"spec": {"containers": [{"name": "main"}]}}}}
     jobset = {
@@ -171,7 +177,7 @@ async def test_jobs_that_may_not_be_read(private_kubernetes: KubernetesServer) -
         "metadata": {"name": "train"},
         "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": template}]},
     }
-    work = put_to_work(jobset, Maker(private_kubernetes.client()).in_namespace("ml"))
+    work = put_to_work(jobset, maker.in_namespace("ml"))
     assert work is not None
     reader = private_kubernetes.user(
         "reader",
@@ -185,10 +191,10 @@ async def test_jobs_that_may_not_be_read(private_kubernetes: KubernetesServer) -
         await sink.until(lambda: any("jobs" in remedy for remedy in sink.remedies))
     resolver = sink.clusters["test"]
     resolver.settle(at_ms(0))
-    members = resolver.memberships().values()
+    members = [one for pod, one in resolver.memberships().items() if pod.namespace == "ml"]
     assert {(one.workload.kind, one.workload.name) for one in members} == {("JobSet", "train")}
     assert sorted(one.node_rank for one in members if one.node_rank is not None) == [0, 1, 2, 3]
-    (record,) = resolver.workloads().values()
+    (record,) = (one for key, one in resolver.workloads().items() if key.namespace == "ml")
     assert [doubt.code for doubt in record.doubts] == ["from-labels", "owner-unreadable"]
     assert "jobs" in str(record.doubts[1].remedy)
 

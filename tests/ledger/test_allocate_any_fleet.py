@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -30,11 +30,9 @@ from trilens.model.ledger_facts import LastStep, LifeKey
 from trilens.model.run import RunId
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from trilens.ledger.source import Signals
     from trilens.model.ledger import LedgerHour
-    from trilens.model.ledger_facts import Facts, StepMinutes
+    from trilens.model.ledger_facts import Facts
 
 SEEDS = st.integers(0, 1 << 48)
 SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -128,8 +126,8 @@ def test_steps_beside_an_hour_out_of_a_longer_time() -> None:
         long,
         from_ms=NOON_MS + HOUR_MS,
         to_ms=NOON_MS + 2 * HOUR_MS,
-        minutes=picked(
-            long.minutes, (long.minutes.minute >= minute + 60) & (long.minutes.minute < minute + 120)
+        minutes=long.minutes.picked(
+            (long.minutes.minute >= minute + 60) & (long.minutes.minute < minute + 120)
         ),
         earlier={life: LastStep(55 * 60 - 1, before_us - 1_000_000, before_us, 1_000_000)},
         later={life: LastStep(130 * 60, after_us - 1_000_000, after_us, 1_000_000)},
@@ -147,12 +145,7 @@ def training(hours: int, without: list[int]) -> Facts:
     fleet = FleetBuilder(hours).node("node-a", ["GPU-0"]).pod("train", ["GPU-0"]).life("run-a", "train")
     table = steady_minutes([(RunId("run-a"), 0)], hours * 60)
     quiet = [NOON_MS // 60_000 + minute for minute in without]
-    return replace(fleet.facts, minutes=picked(table, ~np.isin(table.minute, quiet)))
-
-
-def picked(table: StepMinutes, rows: NDArray[np.bool_]) -> StepMinutes:
-    names = [one.name for one in fields(table) if one.name != "runs"]
-    return replace(table, **{name: getattr(table, name)[rows] for name in names})
+    return replace(fleet.facts, minutes=table.picked(~np.isin(table.minute, quiet)))
 
 
 def test_the_step_after_the_hour_is_known() -> None:

@@ -7,14 +7,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_fleets import NOON_MS, FleetBuilder, PlainPrices, at, no_signals
 from trilens.ledger.allocate import allocate
-from trilens.ledger.amounts import components_of, divided, parts_of, price_of
+from trilens.ledger.amounts import components_of, parts_of, price_of
 from trilens.ledger.prices import Rate
 from trilens.ledger.span import Part, Span
 from trilens.ledger.verify import verify
@@ -46,12 +45,10 @@ def test_what_is_divided_is_whole_and_fair(total: int, weights: list[int]) -> No
     assert all(
         abs(part - Fraction(total * weight, whole)) < 1 for part, weight in zip(parts, weights, strict=True)
     )
-    assert divided(total, np.array(weights, np.int64)).tolist() == parts
 
 
 def test_sums_of_weights_that_no_machine_word_holds() -> None:
-    weights = [1 << 62, 1 << 62, 1 << 62]
-    assert divided(10, np.array(weights, np.int64)).tolist() == [3, 3, 4]
+    assert parts_of(10, [1 << 62, 1 << 62, 1 << 62]) == [3, 3, 4]
 
 
 @given(st.decimals(0, 10**15, places=12), st.integers(0, HOUR_MS))
@@ -135,6 +132,20 @@ def test_a_second_currency_within_an_hour_is_a_gap_that_is_told() -> None:
     hour = booked(FleetBuilder().node("node-a", ["GPU-0"]), _TwoCurrencies())
     assert sorted((row.gpu_ms, row.currency) for row in hour.rows) == [(30 * MIN, ""), (30 * MIN, "USD")]
     assert "several-currencies" in [warned.doubt.code for warned in hour.warnings]
+
+
+def test_so_it_is_where_time_was_imported() -> None:
+    fleet = FleetBuilder()
+    job = ImportedJob("slurm", "old", "17", None, at(0), at(60), Fraction(2), team="vision")
+    fleet.facts = replace(fleet.facts, jobs=[job])
+    hour = booked(fleet, _TwoCurrencies())
+    assert sorted((row.gpu_ms, row.currency, row.quanta) for row in hour.rows if row.quanta is not None) == [
+        (60 * MIN, "USD", 10**9)
+    ]
+    assert sum(row.gpu_ms for row in hour.rows if row.quanta is None) == 60 * MIN
+    told = {warned.doubt.code: warned.gpu_ms / MIN for warned in hour.warnings}
+    assert told == {"price-changed": 120, "several-currencies": 60}
+    assert all("price-changed" in row.doubts for row in hour.rows)
 
 
 def test_the_purchase_is_what_the_machine_says_before_what_the_price_says() -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from command_here import Answer
     from trilens.ledger.source import Signals
+    from trilens.model.ledger import LedgerHour, NodeBill
     from trilens.model.run import RunId
 
 GPUS = [f"GPU-{number}" for number in range(4)]
@@ -52,8 +53,18 @@ class Known:
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         return replace(self.known, from_ms=from_ms, to_ms=to_ms)
 
-    def history(self, run: RunId, *, guard: QueryGuard | None = None) -> RunHistory:
-        return RunHistory((), (), ())
+    def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        return self.facts(from_ms, to_ms)
+
+    def with_steps(
+        self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Facts:
+        return records
+
+    def histories(
+        self, runs: Sequence[RunId], *, guard: QueryGuard | None = None
+    ) -> Mapping[RunId, RunHistory]:
+        return dict.fromkeys(runs, RunHistory((), (), ()))
 
     def repeating(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> Mapping[RunId, int]:
         return {}
@@ -147,22 +158,21 @@ def test_an_hour_is_computed_again_when_somebody_asks(url: str, keeper: LedgerKe
     assert {one["reason"] for one in hours if one["revision"]} <= {"asked for", "other prices"}
 
 
-def test_several_hours_are_written_at_once_each_as_if_alone(store: Store) -> None:
-    first, second = (
-        allocate(Known().known, no_signals(), [], PRICES, NOON_MS + hour * HOUR_MS, NOON_MS + 3 * HOUR_MS)
-        for hour in (1, 2)
+def computed(hour: int, later: int, prices: PlainPrices = PRICES) -> LedgerHour:
+    """An hour of the fleet, so many hours later: where the other tests do not look."""
+    at_ms, later_ms = NOON_MS + hour * HOUR_MS, later * HOUR_MS
+    one = allocate(Known().known, no_signals(), [], prices, at_ms, NOON_MS + 3 * HOUR_MS)
+    return replace(
+        one,
+        hour_ms=at_ms + later_ms,
+        upto_ms=one.upto_ms + later_ms,
+        rows=tuple(row._replace(hour_ms=at_ms + later_ms) for row in one.rows),
+        bills=tuple(bill._replace(hour_ms=at_ms + later_ms) for bill in one.bills),
     )
-    later = 1_000 * HOUR_MS  # where the other tests do not look
-    hours = [
-        replace(
-            one,
-            hour_ms=one.hour_ms + later,
-            upto_ms=one.upto_ms + later,
-            rows=tuple(row._replace(hour_ms=row.hour_ms + later) for row in one.rows),
-            bills=tuple(bill._replace(hour_ms=bill.hour_ms + later) for bill in one.bills),
-        )
-        for one in (first, second)
-    ]
+
+
+def test_several_hours_are_written_at_once_each_as_if_alone(store: Store) -> None:
+    hours = [computed(1, later=1_000), computed(2, later=1_000)]
     assert store.ledger.write_all(hours[:1]) == [0]
     assert store.ledger.write_all(hours, reason="import") == [None, 0]
     other = replace(hours[0], rows=hours[0].rows[1:])
@@ -177,6 +187,41 @@ def test_several_hours_are_written_at_once_each_as_if_alone(store: Store) -> Non
     assert store.ledger.bills(*span) == [*hours[0].bills, *hours[1].bills]
     rows = sum(len(batch) for batch in store.ledger.rows(Window(*span)))
     assert rows == len(other.rows) + len(hours[1].rows)
+
+
+def test_an_hour_that_is_written_while_it_is_verified_is_read_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = computed(1, later=2_000), computed(1, later=2_000, prices=replace(PRICES, per_gpu=None))
+    store.ledger.write(first)
+    read_bills = store.ledger.bills
+
+    def bills(from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
+        found = read_bills(from_ms, to_ms, guard=guard)
+        store.ledger.write(second)
+        return found
+
+    monkeypatch.setattr(store.ledger, "bills", bills)
+    with running(Api(book=store.ledger).build()) as address:
+        span = {"from": first.hour_ms / 1000, "to": first.upto_ms / 1000}
+        found = httpx.get(f"{address}/api/ledger/verify", params=span).json()["data"]
+    assert (found["hours"], found["rows"], found["mismatches"]) == (1, len(second.rows), [])
+
+
+def test_one_that_is_made_again_within_the_hour_is_one_series(store: Store) -> None:
+    hour = computed(1, later=3_000)
+    one, *others = [row for row in hour.rows if row.holder.workload is not None]
+    again = one.holder._replace(workload=one.holder.workload._replace(uid="another"))
+    rows = [one._replace(holder=again), *(row for row in hour.rows if row is not one)]
+    store.ledger.write(replace(hour, rows=tuple(rows)))
+    told = CostMetrics(store.ledger, list, None)
+    told.tell(hour.upto_ms)
+    (family,) = [one for one in told.metrics() if one.name == "trilens_workload_cost_rate_per_hour"]
+    held = [one, *others]
+    assert len(held) == 2
+    assert [sample.value for sample in family.samples] == [
+        pytest.approx(sum(row.quanta or 0 for row in held) / 1e9)
+    ]
 
 
 def test_what_is_wrong_with_a_question_is_said(url: str) -> None:
@@ -254,3 +299,12 @@ def test_a_row_that_is_one_quantum_off_is_named(url: str, store: Store) -> None:
     assert first.startswith(f"2026-01-14T12:00:00Z {CLUSTER}/node-a: the rows come to 7.870000001")
     assert last == "3 hours, 6 node-hours, 12 rows, 10.0 GPU-hours: 1 does not add up"
     assert [(one["node"], one["code"]) for one in found["mismatches"]] == [("node-a", "quanta")]
+
+
+def test_an_hour_whose_rows_and_bills_are_both_gone_does_not_add_up(url: str, store: Store) -> None:
+    for table in ("ledger_rows", "ledger_bills"):
+        store._engine.command(f"DELETE FROM {table} WHERE hour_ms = {NOON_MS + HOUR_MS}")
+    said = asked(url, "verify", *SPAN)
+    assert said.returncode == 1
+    gone = "0 rows are there, and 4 were written; computing the hour again mends that"
+    assert f"2026-01-14T13:00:00Z: {gone}" in said.stdout.splitlines()

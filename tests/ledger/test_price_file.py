@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilens.ledger.price_file import PriceFile, parse_prices, read_price_file
-from trilens.ledger.price_sections import KEYS
+from trilens.ledger.price_sections import SECTIONS, keys_of
 from trilens.model.errors import ConfigError
 from trilens.model.price import ExchangeRate, Match, Owned, Power, Price, Purchase
 
@@ -138,7 +138,7 @@ WRONG = {
     ),
     "unknown-match": (
         "{name: a, match: {gpu: H100}, per_gpu_hour: 2}",
-        "'prices[0].match.gpu' (did you mean ",
+        "'prices[0].match.gpu' (did you mean 'gpu_model'?)",
     ),
     "purchase": (
         "{name: a, match: {purchase: leased}, per_gpu_hour: 2}",
@@ -168,7 +168,7 @@ WRONG = {
         "what is owned is not paid as spot",
     ),
     "owned-watts": ("{name: a, owned: {power: {per_kwh: 0.1}}}", "say `gpu_watts`"),
-    "no-name": ("{per_gpu_hour: 2}", "prices[0].name: Field required"),
+    "no-name": ("{per_gpu_hour: 2}", "prices[0].name: is missing"),
     "empty-pattern": ("{name: a, match: {node: []}, per_gpu_hour: 2}", "to match everything, leave it out"),
     "no-word": ("{name: a, match: {gpu_model: '--'}, per_gpu_hour: 2}", "has no word of a GPU's model"),
     "as-of": ("{name: a, as_of: lately, per_gpu_hour: 2}", "'lately' is not a day"),
@@ -207,7 +207,8 @@ def test_what_is_wrong_is_said_with_its_place(entry: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("prices: []", "prices.yaml:1:1: currency: Field required"),
+        ("prices: []", "prices.yaml:1:1: currency: is missing"),
+        ("currency: USD\nprices: {a: 2}", "prices.yaml:2:1: prices: must be a list"),
         ("currency: usd", "'usd' is not a currency"),
         ("currency: USD\nprice: []", "prices.yaml:2:1: unknown setting 'price' (did you mean 'prices'?)"),
         ("currency: USD\ncurrency: EUR", "the key 'currency' is given a second time"),
@@ -216,10 +217,20 @@ def test_what_is_wrong_is_said_with_its_place(entry: str, said: str) -> None:
             "currency: USD\nexchange:\n- {currency: EUR, rate: 1}\n- {currency: EUR, rate: 2}",
             "EUR has two rates that begin at the same time",
         ),
-        ("- 1", "should be a valid dictionary"),
+        ("- 1", "must be a group of `name: value`"),
         ("currency: [", "not valid YAML"),
     ],
-    ids=["no-currency", "small-letters", "unknown", "twice", "own-rate", "two-rates", "list", "yaml"],
+    ids=[
+        "no-currency",
+        "no-list",
+        "small-letters",
+        "unknown",
+        "twice",
+        "own-rate",
+        "two-rates",
+        "list",
+        "yaml",
+    ],
 )
 def test_a_file_that_is_wrong_as_a_whole(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=r"prices\.yaml") as failed:
@@ -258,4 +269,4 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_every_key_is_documented() -> None:
     written = (DOCS / "prices.md").read_text(encoding="utf-8")
-    assert [key for key in KEYS if f"`{key}`" not in written] == []
+    assert [key for section in SECTIONS for key in keys_of(section) if f"`{key}`" not in written] == []

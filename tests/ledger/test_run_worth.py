@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger_nights import NIGHT_MS, holder, hour, row
+from ledger_nights import NIGHT_MS, first_hour, holder, hour, row
 from memory_book import MemoryBook
 from trilens.ledger.run_cost import RunLife, run_costs, spent_after
 from trilens.ledger.worth import (
@@ -141,6 +141,16 @@ def test_a_part_is_not_taken_for_the_whole() -> None:
     running = RunLife(RUN, NIGHT_MS, now_ms - 1)
     assert RUN in run_costs(booked(0, 1), [running], now_ms - 1), "the open hour may not be computed yet"
     assert run_costs(booked(0, 1), [], now_ms) == {}
+
+
+def test_a_run_that_began_before_the_ledger_did_has_no_cost() -> None:
+    known_ms = NIGHT_MS + HOUR_MS - 600_000
+    ours = row(NIGHT_MS, holder("a", "x", RUN), Bucket.PRODUCTIVE, ms=600_000)
+    book, now_ms = MemoryBook(first_hour(NIGHT_MS, 600_000, ours)), NIGHT_MS + HOUR_MS - 1
+    assert run_costs(book, [RunLife(RUN, known_ms - 120_000, now_ms)], now_ms) == {}
+    assert RUN in run_costs(book, [RunLife(RUN, known_ms - 20_000, now_ms)], now_ms), "its GPUs are read late"
+    book.write(hour(NIGHT_MS - HOUR_MS))
+    assert RUN in run_costs(book, [RunLife(RUN, known_ms - 120_000, now_ms)], now_ms), "the node came later"
 
 
 def test_what_was_spent_after_a_moment() -> None:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_nights import NIGHT_MS, a_night, holder, hour, row
+from ledger_nights import NIGHT_MS, a_night, first_hour, holder, hour, row
 from memory_book import MemoryBook
 from trilens.ledger import causes
 from trilens.ledger.cause_texts import explained
 from trilens.ledger.lost_work import LostSteps
 from trilens.ledger.why import FOR_NOTHING, why
-from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder
+from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder, LedgerRow
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.run import RunId
 from trilens.serve.cost_sentence import cause_sentence
 
 NIGHT = Window(NIGHT_MS, NIGHT_MS + 6 * HOUR_MS)
-END_MS = NIGHT.to_ms
 
 
 def said(book: MemoryBook, window: Window = NIGHT, lost: tuple[LostSteps, ...] = ()) -> list[str]:
-    found = why(book, window, window.to_ms, limit=20)
+    found = why(book, window, limit=20)
     told = {one.run: [other for other in lost if other.run == one.run] for one in lost}
     return [
         cause_sentence(explained(one.episode, one.times, one.nodes, told), window) for one in found.largest
@@ -32,7 +31,7 @@ def test_each_cause_is_a_sentence() -> None:
     assert said(MemoryBook(*a_night()), lost=(lost,)) == [
         "vision-finetune-1 (team vision): stalled at step 8,320 since 01:12, 64 GPUs, 4.8 h, $1,229",
         "fleet (east): node gpu-07 not ready since 03:00, 8 GPUs, 3.0 h, $96.00",
-        "fleet (east): free on gpu-02, 4 GPUs, 6.0 h, $96.00",
+        "fleet (east): free on gpu-02, 4 GPUs on average, 24.0 GPU-hours, $96.00",
         "llm-pretrain (team research): waited for data, 8 GPUs, 1.5 h, $48.00",
         "ablation (team research): crash at step 4,410, 410 steps after the last checkpoint were lost, "
         "8 GPUs, 1.0 h, $32.00",
@@ -41,7 +40,7 @@ def test_each_cause_is_a_sentence() -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 100])
 def test_the_rest_is_all_that_is_not_said(limit: int) -> None:
-    found = why(MemoryBook(*a_night()), NIGHT, END_MS, limit=limit)
+    found = why(MemoryBook(*a_night()), NIGHT, limit=limit)
     (whole,) = found.for_nothing
     shown = [one.episode for one in found.largest]
     assert sum(one.quanta for one in (*shown, *found.rest)) == whole.quanta
@@ -51,9 +50,23 @@ def test_the_rest_is_all_that_is_not_said(limit: int) -> None:
 
 def test_what_was_of_use_is_not_for_nothing() -> None:
     assert {Bucket.PRODUCTIVE, Bucket.SERVING_BUSY, Bucket.CHECKPOINT}.isdisjoint(FOR_NOTHING)
-    found = why(MemoryBook(*a_night()), NIGHT, END_MS, limit=20)
+    found = why(MemoryBook(*a_night()), NIGHT, limit=20)
     (spent,), (nothing,) = found.spent, found.for_nothing
     assert (nothing.quanta, spent.quanta) == (1_500_800_000_000, 1_952_000_000_000)
+
+
+def test_free_gpus_are_counted_over_the_time_in_which_any_were_known() -> None:
+    def free(hour_ms: int, ms: int) -> list[LedgerRow]:
+        return row(hour_ms, Holder(), Bucket.UNALLOCATED, gpus=6, ms=ms, cause=causes.FREE)
+
+    begun = first_hour(NIGHT_MS + 4 * HOUR_MS, 600_000, free(NIGHT_MS + 4 * HOUR_MS, 600_000))
+    then = hour(NIGHT_MS + 5 * HOUR_MS, free(NIGHT_MS + 5 * HOUR_MS, HOUR_MS))
+    assert said(MemoryBook(begun)) == [
+        "fleet (east): free on gpu-01, 6 GPUs on average, 1.0 GPU-hours, $4.00"
+    ]
+    assert said(MemoryBook(begun, then)) == [
+        "fleet (east): free on gpu-01, 6 GPUs on average, 7.0 GPU-hours, $28.00"
+    ]
 
 
 def test_what_comes_and_goes_is_one_cause() -> None:
@@ -98,7 +111,7 @@ def test_two_currencies_and_none_are_kept_apart() -> None:
         "$8.00",
         "1.0 GPU-hours without a price",
     ]
-    rest = why(book, NIGHT, END_MS, limit=1).rest
+    rest = why(book, NIGHT, limit=1).rest
     assert {(one.currency, one.quanta // 10**9, one.unpriced_ms, one.causes) for one in rest} == {
         ("USD", 8, 0, 1),
         ("", 0, HOUR_MS, 1),
@@ -115,6 +128,30 @@ def test_each_stall_of_a_run_stands_alone() -> None:
         "a: stalled at step 1,200,000 since 00:20, 1 GPU, 20 min, $1.33",
         "a: stalled at step 600,000 since 00:10, 1 GPU, 10 min, $0.67",
     ]
+
+
+@pytest.mark.parametrize(("again", "said_of"), [(False, [(0, 4)]), (True, [(None, 2), (0, 2), (3, 1)])])
+def test_what_hangs_on_is_what_began_before_if_only_one_thing_did(
+    again: bool, said_of: list[tuple[int | None, int]]
+) -> None:
+    """Since when is told in two hours. Where it hung twice, nobody knows which one it is that goes on."""
+    whose = holder("train", "vision")
+    begun = [0, 0, None, 3 if again else None, *([None] if again else [])]
+    book = MemoryBook(
+        *(
+            hour(at_ms, row(at_ms, whose, Bucket.STALLED, cause=causes.HUNG, basis=Basis.GPU, since_ms=since))
+            for number, began in enumerate(begun)
+            for at_ms, since in [
+                (NIGHT_MS + number * HOUR_MS, None if began is None else NIGHT_MS + began * HOUR_MS)
+            ]
+        )
+    )
+    found = [one.episode for one in why(book, NIGHT, limit=20).largest]
+    told = [
+        (None if one.since_ms is None else (one.since_ms - NIGHT_MS) // HOUR_MS, one.gpu_ms // HOUR_MS)
+        for one in found
+    ]
+    assert sorted(told, key=str) == sorted(said_of, key=str)
 
 
 @pytest.mark.parametrize("bucket", [one for one in FOR_NOTHING if one is not Bucket.UNALLOCATED])
@@ -141,7 +178,7 @@ def test_small_ones_are_gathered_unless_so_many_are_asked_for() -> None:
         row(NIGHT_MS, holder("other", "x"), Bucket.ALLOCATED_IDLE, currency="CHF", **idle),
     ]
     book = MemoryBook(hour(NIGHT_MS, *rows))
-    found = why(book, NIGHT, END_MS)
+    found = why(book, NIGHT)
     assert [one.episode.workload.name for one in found.largest if one.episode.workload] == ["large", "other"]
     assert [(one.causes, one.gpu_ms, one.currency) for one in found.rest] == [(30, 30 * 60_000, "USD")]
-    assert len(why(book, NIGHT, END_MS, limit=20).largest) == 20
+    assert len(why(book, NIGHT, limit=20).largest) == 20

@@ -59,14 +59,20 @@ class Told:
         member = MembershipInterval(Membership(pod, workload("chat")), "gpu-03", NIGHT_MS)
         return Facts(from_ms, to_ms, minutes=minutes, members=[member])
 
+    def records(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
+        return self.facts(from_ms, to_ms)
+
+    def with_steps(self, records: Facts, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
+        return records
+
     def repeating(self, runs: Sequence[RunId], *, guard: object = None) -> Mapping[RunId, int]:
         return {}
 
     def first_ms(self, *, guard: object = None) -> int | None:
         return NIGHT_MS
 
-    def history(self, run: RunId, *, guard: object = None) -> RunHistory:
-        assert run == LOST, "only runs that lost something are looked at"
+    def histories(self, runs: Sequence[RunId], *, guard: object = None) -> Mapping[RunId, RunHistory]:
+        assert [*runs] == [LOST], "only runs that lost something are looked at"
         born = NIGHT_MS
         process = RankProcess(
             LOST, 0, WriterId("w"), born, ended_ms=born + 1_800_000, ending=Ending.FAILED, step=4_410
@@ -75,7 +81,7 @@ class Told:
             0, 0, 1, 4_410, 4_410, None, None, born * 1000, (born + 1_800_000) * 1000, 0, 4_409
         )
         saved = CheckpointRecord(LOST, 4_000, 0, 0, 0, "/c", born + 1_500_000)
-        return RunHistory([process], [span], [saved])
+        return {LOST: RunHistory([process], [span], [saved])}
 
 
 class Load:

@@ -27,7 +27,6 @@ from workload_records import minute, some_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     Ask = Callable[..., httpx.Response]
 
@@ -40,12 +39,13 @@ BINDING = GpuBinding(
 )
 
 
-@pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Ask]:
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """train-1 has GPU-1 from 12:00 to 12:10; GPU-2 is nobody's."""
-    with some_records(tmp_path):
+    folder = tmp_path_factory.mktemp("records")
+    with some_records(folder):
         pass
-    with Engine.open(tmp_path) as engine:
+    with Engine.open(folder) as engine:
         writer = RecordWriter(engine)
         gpus = GpuRecords(engine, writer)
         for gpu in (GPU, IDLE):

@@ -109,9 +109,19 @@ class Known:
         lives = [one for one in self.lives if one.started_ms < to_ms]
         return Facts(from_ms, to_ms, bindings=self.bindings, lives=lives)
 
-    def history(self, run: RunId, *, guard: QueryGuard | None = None) -> RunHistory:
-        self.asked[run] += 1
-        return RunHistory(self.lives, self.spans, [])
+    def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        return self.facts(from_ms, to_ms)
+
+    def with_steps(
+        self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Facts:
+        return records
+
+    def histories(
+        self, runs: Sequence[RunId], *, guard: QueryGuard | None = None
+    ) -> Mapping[RunId, RunHistory]:
+        self.asked.update(runs)
+        return dict.fromkeys(runs, RunHistory(self.lives, self.spans, []))
 
     def repeating(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> Mapping[RunId, int]:
         return {RUN: len(self.spans)} if len(self.spans) > 1 else {}
@@ -249,9 +259,11 @@ def test_an_import_that_was_not_booked_before_a_stop_is_booked_after_it(kept: Ke
 def test_an_hour_whose_facts_have_expired_stays_as_it_is(kept: Kept) -> None:
     kept.works()
     old = NOON - 40 * 24 * HOUR_MS
+    kept.keeper.imported([old, old + HOUR_MS])
+    kept.works()
     kept.book.nodes[old] = ["n1"]
-    kept.keeper.recompute(old, old + 2 * HOUR_MS)
-    assert kept.works() == [(-40 * 24 + 1, "asked for")]  # nothing was booked there
+    assert kept.keeper.recompute(0, old + 2 * HOUR_MS) == 2  # of all others nothing is known
+    assert kept.works() == [(-40 * 24 + 1, "asked for")]
     assert kept.keeper.state.left == 1
     assert kept.keeper.waiting() == {}
 
@@ -265,9 +277,22 @@ def test_what_fails_is_told_and_tried_again_and_holds_up_nothing_else(kept: Kept
         seen += kept.book.taken()
     assert seen == [(3, "open"), (2, "closed"), (0, "not computed before")]
     assert kept.keeper.state.failures == 1
+    assert kept.keeper.state.troubles == {"ledger": "the disk is full"}  # while it waits to be tried again
     kept.book.fails = set()
     kept.now_ms += 10 * MINUTE
     assert (1, "not computed before") in kept.works()
+    assert kept.keeper.state.troubles == {}
+
+
+def test_an_open_hour_that_fails_is_a_trouble_until_it_is_booked(kept: Kept) -> None:
+    kept.book.fails = {NOON}
+    kept.keeper.try_to_work()
+    kept.now_ms += 5_000
+    kept.keeper.try_to_work()  # there is nothing to do yet, which is no success
+    assert kept.keeper.state.troubles == {"ledger": "the disk is full"}
+    kept.book.fails = set()
+    kept.now_ms += MINUTE
+    assert kept.works() == [(0, "open")]
     assert kept.keeper.state.troubles == {}
 
 

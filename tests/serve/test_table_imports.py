@@ -130,6 +130,14 @@ def test_jobs_count_for_their_teams_and_again_for_nothing(served: Served, tmp_pa
     assert said.stdout.splitlines()[-1] == "it was all there already: nothing changed"
 
 
+def test_what_is_too_old_is_not_said_to_be_there(served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "old.csv"
+    file.write_text("at,used\n1990-01-01T00:00:00Z,1\n1990-01-01T00:01:00Z,1\n", encoding="utf-8")
+    said = trilens_here("import", "usage", str(file), "--map", "time=at,in_use=used", "--server", served.url)
+    assert (said.returncode, "it was all there" in said.stdout) == (1, False)
+    assert "warning: nothing was taken: 2 rows are older than the ledger keeps them" in said.stderr
+
+
 def test_a_requeued_job_is_two_lives(served: Served, tmp_path: Path) -> None:
     """A table that has only its last life replaces that one."""
     file = tmp_path / "requeued.txt"
@@ -203,7 +211,7 @@ def test_focus_over_http(served: Served, tmp_path: Path) -> None:
         said = trilens_here(*asked, "--output", str(file))
         assert said.stderr.splitlines() == [
             "warning: 0.5 GPU-hours have no price and are not in it (see: trilens cost)",
-            "warning: 1 hour is not computed yet and not in it",
+            "warning: nothing is booked for 1 hour of it",
         ]
         assert parquet.read_table(file).num_rows == 1
         assert trilens_here(*asked).stdout == httpx.get(f"{url}/api/cost/focus", params=span).text

@@ -1,4 +1,4 @@
-"""GPU-hours and utilisation of a tracked run: right, when they are written, and not written when unknown."""
+"""Figures of a tracked run: right, when they are written, corrected, and not written when unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,19 +14,21 @@ from ledger_nights import holder, hour, row
 from memory_book import MemoryBook
 from memory_runs import MemoryRuns
 from trilens.model.errors import TrackerError
-from trilens.model.ledger import Bucket
+from trilens.model.ledger import Basis, Bucket, LedgerHour
 from trilens.model.run import RankProcess, RunFacts, RunId, Tracker, WriterId
 from trilens.model.tracked_run import TrackedRun
 from trilens.promql.memory import MemorySource
-from trilens.serve import tracker_figures
 from trilens.serve.own_queries import EmbeddedQueries
-from trilens.serve.tracker_figures import Known, RunFigures, WriteBack
+from trilens.serve.tracker_figures import LATER_S, SOON_S, Known, RunFigures
+from trilens.serve.write_back import WriteBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from trilens.serve.tracker_figures import Figure
+
 HOUR_MS = 3_600_000
-END_MS = time.time_ns() // 1_000_000 - HOUR_MS
+END_MS = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS - HOUR_MS
 START_MS = END_MS - 2 * HOUR_MS
 RUN = RunId("r-1")
 TRACKED = TrackedRun(Tracker("mlflow", "m-1", "http://mlflow"), state="finished", ended_ms=END_MS)
@@ -75,48 +77,89 @@ def test_utilisation_is_the_mean_over_the_gpus_and_the_time_of_the_run(
     utilization(source, "GPU-of-another", 0.1, 0.1)
     found = known(told(process(0, "GPU-a"), process(1, "GPU-b")), source, loop)
     assert found is not None
-    assert (found.gpu_hours, found.is_over) == (4.0, True)
-    assert found.utilization == pytest.approx(0.5, abs=0.01)
+    assert (found.figures["trilens.gpu_hours"], found.again_s) == (4.0, None)
+    assert found.figures["trilens.gpu_utilization"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_nobody_measured_the_gpus(loop: asyncio.AbstractEventLoop) -> None:
-    assert known(told(process(0, "GPU-a")), MemorySource(), loop) == Known(2.0, None, True)
+    assert known(told(process(0, "GPU-a")), MemorySource(), loop) == Known({"trilens.gpu_hours": 2.0}, None)
 
 
 def test_a_name_of_a_gpu_is_no_query(loop: asyncio.AbstractEventLoop) -> None:
     source = MemorySource()
     utilization(source, "GPU-a", 1.0, 1.0)
     found = known(told(process(0, '.+"}) or vector(1) #')), source, loop)
-    assert found == Known(2.0, None, True)
+    assert found == Known({"trilens.gpu_hours": 2.0}, None)
 
 
 def test_nothing_is_known_of_a_run_that_told_only_in_part_or_not_at_all(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    assert known(told(process(0, "GPU-a"), process(1)), MemorySource(), loop) is None
+    assert known(told(process(0, "GPU-a"), process(1)), MemorySource(), loop) == Known({}, None)
     assert known(told(process(0, "GPU-a"), trackers=()), MemorySource(), loop) is None
+    assert known(told(), MemorySource(), loop) is None
 
 
-def test_what_it_cost_is_the_ledgers_where_every_hour_is_booked() -> None:
-    first = START_MS // HOUR_MS * HOUR_MS
-    hours = [
-        hour(at, row(at, holder("a", "x", RUN), Bucket.PRODUCTIVE, gpus=2, ms=HOUR_MS // 2))
-        for at in range(first, END_MS, HOUR_MS)
-    ]
-    runs = told(process(0, "GPU-a"))
-    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(*hours))
-    booked = len(hours)
-    assert figures.of(TRACKED) == Known(float(booked), None, True, 4.0 * booked, "USD")
-    in_part = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(*hours[1:]))
-    assert in_part.of(TRACKED) == Known(2.0, None, True)
-    sent: list[Mapping[str, float]] = []
-    WriteBack(figures.of, lambda _run, told: sent.append(told)).write(TRACKED)
-    assert sent == [{"trilens.gpu_hours": float(booked), "trilens.cost_USD": 4.0 * booked}]
+def booked(at: int, *, upto_ms: int | None = None, price: int | None = 4 * 10**9) -> LedgerHour:
+    """Half of two GPUs, a quarter of it stalled."""
+    hour_ms = START_MS + at * HOUR_MS
+    whose = holder("a", "x", RUN)
+    return hour(
+        hour_ms,
+        row(hour_ms, whose, Bucket.PRODUCTIVE, gpus=2, ms=HOUR_MS * 3 // 8, price=price),
+        row(hour_ms, whose, Bucket.STALLED, gpus=2, ms=HOUR_MS // 8, price=price),
+        upto_ms=upto_ms,
+    )
+
+
+def ledgers(*hours: LedgerHour, runs: MemoryRuns | None = None) -> Known | None:
+    runs = runs if runs is not None else told(process(0, "GPU-a", "GPU-b"))
+    return RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(*hours)).of(TRACKED)
+
+
+BOOKED: dict[str, Figure] = {
+    "trilens.gpu_hours": 2.0,
+    "trilens.cost": 8.0,
+    "trilens.cost_currency": "USD",
+    "trilens.cost_wasted": 2.0,
+    "trilens.goodput": 0.75,
+    "trilens.provisional": "false",
+}
+NO_MONEY = {name: value for name, value in BOOKED.items() if "cost" not in name}
+
+
+def test_cost_and_gpu_hours_are_the_ledgers_where_every_hour_is_booked() -> None:
+    assert ledgers(booked(0), booked(1)) == Known(BOOKED, LATER_S), "it may still be corrected"
+    assert ledgers(booked(0), booked(1), runs=told(process(0))) == Known(BOOKED, LATER_S), (
+        "the ledger knows GPUs of which the program did not tell"
+    )
+    assert ledgers(booked(1)) == Known({"trilens.gpu_hours": 4.0}, SOON_S), "as its processes held them"
+    assert ledgers(booked(1), runs=told(process(0))) == Known({}, SOON_S)
+    open_hour = booked(1, upto_ms=END_MS - 60_000)
+    assert ledgers(booked(0), open_hour) == Known(BOOKED | {"trilens.provisional": "true"}, SOON_S)
+
+
+def test_goodput_of_time_of_which_nobody_told_is_not_known() -> None:
+    untold = replace(booked(1), rows=tuple(one._replace(basis=Basis.NONE) for one in booked(1).rows))
+    without = {name: value for name, value in BOOKED.items() if name != "trilens.goodput"}
+    assert ledgers(booked(0), untold) == Known(without, LATER_S)
+
+
+def test_what_has_no_price_has_no_cost_and_its_time_is_known() -> None:
+    assert ledgers(booked(0), booked(1, price=None)) == Known(NO_MONEY, LATER_S)
+
+
+def test_it_is_looked_at_as_long_as_the_ledger_looks_at_its_hours() -> None:
+    end_ms = END_MS - 48 * HOUR_MS
+    long_ago = replace(process(0, "GPU-a"), started_ms=end_ms - 2 * HOUR_MS, ended_ms=end_ms)
+    found = ledgers(booked(-48), booked(-47), runs=told(long_ago))
+    assert found == Known(BOOKED, None)
 
 
 def test_a_tag_names_the_run_too() -> None:
     figures = RunFigures(told(process(0, "GPU-a"), trackers=()), EmbeddedQueries(MemorySource()))
-    assert figures.of(replace(TRACKED, tags={"trilens.run": RUN})) == Known(2.0, None, True)
+    found = figures.of(replace(TRACKED, tags={"trilens.run": RUN}))
+    assert found == Known({"trilens.gpu_hours": 2.0}, None)
 
 
 def test_runs_are_not_read_again_for_each_run_of_a_tracker() -> None:
@@ -136,63 +179,121 @@ def test_runs_are_not_read_again_for_each_run_of_a_tracker() -> None:
 class Book:
     """Whom a tracker was told what."""
 
-    def __init__(self) -> None:
+    def __init__(self, stands: Mapping[str, Figure] | None = None) -> None:
         self.known: Known | None = None
-        self.written: list[dict[str, float]] = []
-        self.write_back = WriteBack(lambda _run: self.known, self._send)
+        self.written: list[dict[str, Any]] = []
+        self.refuses = False
+        self._stands = stands or {}
+        self.write_back = WriteBack(lambda _run: self.known, self)
 
-    def _send(self, run: TrackedRun, figures: Mapping[str, float]) -> None:
+    def stands(self, run: TrackedRun) -> Mapping[str, Figure]:
+        return self._stands
+
+    def takes(self, run: TrackedRun) -> bool:
+        return True
+
+    def send(self, run: TrackedRun, figures: Mapping[str, Figure | None]) -> None:
+        if self.refuses:
+            raise TrackerError("no")
         self.written.append(dict(figures))
 
     def write(self, run: TrackedRun = TRACKED) -> bool:
         return self.write_back.write(run)
 
 
-def test_figures_are_written_now_and_then_and_once_more_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def hours(count: float, **more: Figure) -> dict[str, Figure]:
+    return {"trilens.gpu_hours": count} | {f"trilens.{name}": value for name, value in more.items()}
+
+
+def test_figures_are_written_now_and_then_and_once_more_at_the_end() -> None:
     running, book = replace(TRACKED, state="running", ended_ms=None), Book()
-    book.known = Known(1.0, None, False)
+    book.known = Known(hours(1.0), 0.0)
     assert not book.write(running)
-    book.known = Known(1.1, 0.5, False)
-    assert not book.write(running)
-    assert book.written == [{"trilens.gpu_hours": 1.0}], "five minutes are not over"
-    monkeypatch.setattr(tracker_figures, "_EVERY_S", 0.0)
+    book.known = Known(hours(1.1, gpu_utilization=0.5), SOON_S)
     assert not book.write(running)
     assert not book.write(running)
-    assert book.written[1:] == [{"trilens.gpu_hours": 1.1, "trilens.gpu_utilization": 0.5}], "once"
-    book.known = Known(1.2, 0.5, True)
-    assert book.write(TRACKED)
-    assert len(book.written) == 3
+    book.known = Known(hours(1.15), SOON_S)
+    assert not book.write(running)
+    assert book.written == [hours(1.0), hours(1.1, gpu_utilization=0.5)], "five minutes are not over"
+    book.known = Known(hours(1.2), None)
+    assert book.write(TRACKED), "at its end at once"
+    assert book.written[2:] == [hours(1.2)]
 
 
-def test_a_program_that_goes_on_after_its_trackers_end_is_written_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(tracker_figures, "_EVERY_S", 0.0)
+def test_a_program_that_goes_on_after_its_trackers_end_is_written_again() -> None:
     book = Book()
-    book.known = Known(1.0, None, False)
+    book.known = Known(hours(1.0), 0.0)
     assert not book.write()
-    book.known = Known(2.0, None, True)
+    book.known = Known(hours(2.0), None)
     assert book.write()
-    assert [figures["trilens.gpu_hours"] for figures in book.written] == [1.0, 2.0]
+    assert book.written == [hours(1.0), hours(2.0)]
 
 
-def test_what_a_spool_tells_after_the_end_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracker_figures, "_EVERY_S", 0.0)
+def test_what_the_ledger_corrects_is_written_again_and_what_it_does_not_is_not() -> None:
     book = Book()
+    for provisional, cost in (("true", 4.0), ("true", 4.0), ("false", 5.0), ("false", 4.0)):
+        book.known = Known(hours(1.0, cost=cost, provisional=provisional), 0.0)
+        assert not book.write()
+    assert [(one["trilens.cost"], one["trilens.provisional"]) for one in book.written] == [
+        (4.0, "true"),
+        (5.0, "false"),
+        (4.0, "false"),
+    ]
+
+
+def test_a_cost_that_is_not_known_any_more_is_taken_back() -> None:
+    book = Book()
+    book.known = Known(hours(1.0, cost=4.0, cost_currency="USD", gpu_utilization=0.5), 0.0)
+    book.write()
+    book.known = Known(hours(1.0), 0.0)
+    for _ in range(2):
+        book.write()
+    gone = {"trilens.cost": None, "trilens.cost_currency": None}
+    assert book.written[1:] == [hours(1.0) | gone], "once; who measured the GPUs may be away for a moment"
+
+
+def test_what_a_tracker_has_already_is_not_written_after_a_restart() -> None:
+    book = Book(stands=hours(1.0, cost=4.0, run="run-1"))
+    book.known = Known(hours(1.0, cost=4.0), 0.0)
     assert not book.write()
-    book.known = Known(1.0, None, True)
+    assert book.written == []
+    book.known = Known(hours(1.0, cost=5.0), None)
     assert book.write()
-    assert book.written == [{"trilens.gpu_hours": 1.0}]
+    assert book.written == [hours(1.0, cost=5.0)]
+
+
+def test_what_is_settled_is_not_worked_out_again_after_a_restart() -> None:
+    long_ago = replace(TRACKED, ended_ms=END_MS - 48 * HOUR_MS)
+    for stands, run, is_asked in (
+        (hours(1.0, cost=4.0, provisional="false"), long_ago, False),
+        (hours(1.0, cost=4.0, provisional="false"), TRACKED, True),
+        (hours(1.0, cost=4.0, provisional="true"), long_ago, True),
+        (hours(1.0, provisional="false"), long_ago, True),
+    ):
+        book = Book(stands)
+        book.known = Known(hours(1.0, cost=5.0, provisional="false"), None)
+        assert book.write(run)
+        assert len(book.written) == is_asked
+
+
+def test_what_a_spool_tells_after_the_end_is_written() -> None:
+    book, started = Book(), replace(TRACKED, state="running")
+    assert not book.write(started)
+    book.known = Known(hours(1.0), None)
+    assert book.write()
+    assert book.written == [hours(1.0)]
     long_ago = replace(TRACKED, ended_ms=END_MS - 48 * HOUR_MS)
     book.known = None
     assert book.write(long_ago), "of a run that nobody here knows, nothing more is to come"
+    assert not book.write(), "of one that ended lately it may"
 
 
 def test_what_the_tracker_did_not_take_is_tried_again() -> None:
-    def refuse(_run: TrackedRun, _figures: Mapping[str, float]) -> None:
-        raise TrackerError("no")
-
-    write_back = WriteBack(lambda _run: Known(1.0, None, True), refuse)
+    book = Book()
+    book.known, book.refuses = Known(hours(1.0), 0.0), True
     for _ in range(2):
         with pytest.raises(TrackerError):
-            write_back.write(TRACKED)
+            book.write()
+    book.refuses = False
+    book.write()
+    assert book.written == [hours(1.0)]

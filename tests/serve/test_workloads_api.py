@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from ledger_nights import hour, row
 from memory_api import Api, running
+from memory_book import MemoryBook
+from trilens.model.ledger import HOUR_MS, Bucket, Holder
 from trilens.serve.openapi import document
-from workload_records import DOUBT, minute, some_records
+from workload_records import DOUBT, GONE, minute, some_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     Ask = Callable[..., httpx.Response]
 
 
-@pytest.fixture
-def ask(tmp_path: Path) -> Iterator[Ask]:
-    with some_records(tmp_path) as records, running(Api(workloads=records).build()) as url:
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    hour_ms, whose = minute(-60), Holder(workload=GONE)
+    book = MemoryBook(hour(hour_ms, row(hour_ms, whose, Bucket.STARTING, gpus=2, ms=HOUR_MS // 2)))
+    folder = tmp_path_factory.mktemp("records")
+    with some_records(folder) as records, running(Api(workloads=records, book=book).build()) as url:
         yield lambda path, **params: httpx.get(f"{url}{path}", params=params)
 
 
@@ -150,6 +155,13 @@ def test_the_schema_is_that_of_the_answers(ask: Ask) -> None:
     types = schema["components"]["schemas"]
     whole = ask("/api/workloads/lab/ml/PyTorchJob/train").json()["data"]
     check(whole, types["WorkloadDetail"], types)
+    gone = ask("/api/workloads/lab/ml/Job/tune").json()["data"]
+    check(gone, types["WorkloadDetail"], types)
+    assert (gone["spent"]["amount"], gone["spent"]["for_nothing"]) == ("4", "4")
+    assert whole["spent"] is None, "none of its hours is booked"
+    assert ask("/api/workloads/lab/ml/Job/tune", at=seconds(-31)).json()["data"]["spent"] is None, (
+        "the ledger has whole hours"
+    )
     for one in ask("/api/workloads").json()["data"]:
         check(one, types["WorkloadAnswer"], types)
 

@@ -41,7 +41,7 @@ def test_budgets_of_teams_namespaces_and_clusters(tmp_path: Path) -> None:
         ("{team: a, amount: lots, currency: USD}", "'lots' is not an amount"),
         ("{team: a, amount: true, currency: USD}", "an amount is a number"),
         ("{team: a, amount: .inf, currency: USD}", "should be a finite number"),
-        ("{team: a, amount: 5}", "limits[0].currency: Field required"),
+        ("{team: a, amount: 5}", "limits[0].currency: is missing"),
         ("{team: a, amount: 5, currency: dollars}", "'dollars' is not a currency"),
         ("{amount: 5, currency: USD}", "exactly one: name `team`, `namespace` or `cluster`"),
         ("{team: a, cluster: b, amount: 5, currency: USD}", "exactly one"),

@@ -201,18 +201,18 @@ def test_a_server_that_takes_nothing_is_said_once_and_one_that_refuses_ends_it(
         send(url)
 
 
-def test_of_a_job_all_ranks_tell_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "MOST_RANKS", 12)
+def test_of_a_job_all_ranks_tell_or_none() -> None:
     jobs = """
   - {name: another, kind: Job, namespace: a, team: a, pool: h100, gpus_per_pod: 8, arrivals: {at: [1m]}}
   - {name: little, kind: Job, namespace: a, team: a, pool: h100, gpus_per_pod: 4, arrivals: {at: [2m]}}
 """
-    world = after(small("- {kind: oom-killed, at: 7m, job: another}\n", jobs), 6)
+    faults = "- {kind: oom-killed, at: 7m, job: another}\n"
+    world = after(small(faults, jobs, telling_ranks=12), 6)
     named = {world.truth.jobs[run.job_uid].template for run in world.truth.runs.values()}
     assert len(world.truth.attempts) == 3
     assert named == {"train", "little"}
     assert len(world.telling.ranks) == 12
-    monkeypatch.setattr(telling, "MOST_RANKS", 100)
+    world.telling.most_ranks = 100
     after(world, 10)
     assert len(world.truth.attempts) == 4
     assert len(world.truth.runs) == 2  # who begins in the middle cannot say what came before

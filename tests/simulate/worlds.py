@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trilens.simulate.scenario import Fault, FaultKind, load_scenario, read_scenario
+from trilens.simulate.telling import MOST_RANKS
 from trilens.simulate.world import World
 
 START_MS = 1_768_392_000_000  # 2026-01-14T12:00:00Z
@@ -26,10 +27,11 @@ jobs:
 """
 
 
-def small(faults: str = "", jobs: str = "", seed: int = 1) -> World:
+def small(faults: str = "", jobs: str = "", seed: int = 1, telling_ranks: int = MOST_RANKS) -> World:
     """One training job of eight ranks on three nodes. `faults` and `jobs`: more lines of YAML."""
     text = SMALL + jobs + ("faults:\n" + faults if faults else "")
-    return World(read_scenario(text, "small.yaml"), start_ms=START_MS, seed=seed)
+    scenario = read_scenario(text, "small.yaml")
+    return World(scenario, start_ms=START_MS, seed=seed, telling_ranks=telling_ranks)
 
 
 def chaotic(seed: int) -> World:

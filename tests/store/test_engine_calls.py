@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 ENDLESS = "SELECT count() AS n FROM numbers(1000000000000) WHERE sipHash64(number) = 1"
 
 
-def test_rows_come_back_as_they_went_in(engine: Engine) -> None:
-    engine.command("CREATE TABLE x (a UInt64, b String, m Map(String, String)) ENGINE = MergeTree ORDER BY a")
+def test_rows_come_back_as_they_went_in(new_engine: Engine) -> None:
+    new_engine.command(
+        "CREATE TABLE x (a UInt64, b String, m Map(String, String)) ENGINE = MergeTree ORDER BY a"
+    )
     rows = pa.table(
         {
             "a": pa.array([2, 2**64 - 1], pa.uint64()),
@@ -28,8 +30,8 @@ def test_rows_come_back_as_they_went_in(engine: Engine) -> None:
             "m": pa.array([[("k", "v")], []], pa.map_(pa.string(), pa.string())),
         }
     )
-    engine.insert_arrow("x", rows)
-    assert engine.query_arrow("SELECT a, b, m FROM x ORDER BY a").to_pydict() == rows.to_pydict()
+    new_engine.insert_arrow("x", rows)
+    assert new_engine.query_arrow("SELECT a, b, m FROM x ORDER BY a").to_pydict() == rows.to_pydict()
 
 
 def test_an_empty_answer_keeps_its_columns(engine: Engine) -> None:
@@ -152,8 +154,8 @@ def test_a_failing_statement_names_itself(engine: Engine) -> None:
         engine.command("ALTER TABLE nothing DROP COLUMN x")
 
 
-def test_the_embedded_engine_keeps_to_its_memory(tmp_path: Path) -> None:
-    with Engine.open(tmp_path, EngineOptions(memory_bytes=300 << 20, mark_cache_bytes=8 << 20)) as engine:
+def test_the_embedded_engine_keeps_to_its_memory(directory: Path) -> None:
+    with Engine.open(directory, EngineOptions(memory_bytes=300 << 20, mark_cache_bytes=8 << 20)) as engine:
         found = engine.query_arrow("SELECT name, value FROM system.server_settings")
         settings = dict(zip(found["name"].to_pylist(), found["value"].to_pylist(), strict=True))
     assert settings["max_server_memory_usage"] == str(300 << 20)

@@ -116,10 +116,10 @@ def test_a_workload_told_lately_waits_for_its_intervals(engine: Engine, tell: Ca
 
 
 def test_the_upkeep_keeps_records_as_long_as_it_is_told(
-    tmp_path: Path,
+    directory: Path,
 ) -> None:
     now = time.time_ns() // 1_000_000
-    options = StoreOptions(data_dir=tmp_path / "data", retention_records=timedelta(days=10))
+    options = StoreOptions(data_dir=directory, retention_records=timedelta(days=10))
     old, recent = key("old"), key("recent")
     store = Store.open(options, upkeep=False)
     store.workloads.phase(running(old, now - 30 * DAY, now - 11 * DAY))

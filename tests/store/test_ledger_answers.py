@@ -72,7 +72,7 @@ def test_sums_of_a_part(
 
 
 def test_causes(kept: LedgerBook, counted: MemoryBook) -> None:
-    assert why(kept, WINDOW, WINDOW.to_ms, limit=10) == why(counted, WINDOW, WINDOW.to_ms, limit=10)
+    assert why(kept, WINDOW, limit=10) == why(counted, WINDOW, limit=10)
 
 
 def test_hours(kept: LedgerBook, counted: MemoryBook) -> None:

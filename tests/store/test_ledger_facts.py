@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_nights import holder, hour, row
 from run_records import RUN, position, process, step
 from trilens.ledger.hour_facts import facts_of, lives_around
 from trilens.model.event import EventKind, EventRecord
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.imported import ImportedJob, UsagePoint
-from trilens.model.ledger import HOUR_MS
+from trilens.model.ledger import HOUR_MS, Basis, Bucket
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.machine import Machine, MachineInterval, MachineState
 from trilens.model.run import CheckpointRecord, Ending, RunFacts, RunId, ValidationRecord
@@ -22,6 +23,7 @@ from trilens.store.engine import Engine
 from trilens.store.events import EventRecords
 from trilens.store.gpus import GpuRecords
 from trilens.store.imports import ImportRecords
+from trilens.store.ledger import Ledger
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
 from trilens.store.migrations import migrate
@@ -212,6 +214,25 @@ def test_faults_of_a_day_before(facts: Facts) -> None:
     assert list(facts.faults) == [FAULTS[1], FAULTS[2]]
 
 
+def test_hours_in_which_a_gpu_with_a_fault_worked(source: LedgerFacts, tables: Engine) -> None:
+    """As they are booked, if for longer than a moment, and told by some signal."""
+    booked = Ledger(tables)
+    for number, (bucket, more) in enumerate(
+        [
+            (Bucket.RECOMPUTE, {}),
+            (Bucket.STALLED, {}),
+            (Bucket.PRODUCTIVE, {"ms": 60_000}),
+            (Bucket.PRODUCTIVE, {"basis": Basis.NONE}),
+            (Bucket.PRODUCTIVE, {"basis": Basis.GPU}),
+        ]
+    ):
+        own = [
+            one._replace(gpu="GPU-a") for one in row(at(number - 5), holder("train", None), bucket, **more)
+        ]
+        booked.write(hour(at(number - 5), own))
+    assert source.facts(at(0), at(1)).worked == {"GPU-a": [at(-5), at(-1)]}
+
+
 def test_a_life_that_ended_in_a_pod_that_still_holds_a_gpu(facts: Facts) -> None:
     found = {(one.run, one.attempt) for one in facts.lives}
     assert ("ended", 0) in found
@@ -246,7 +267,7 @@ def test_when_the_first_fact_is(source: LedgerFacts) -> None:
 
 
 def test_a_run_as_a_whole(source: LedgerFacts) -> None:
-    history = source.history(RUN)
+    history = source.histories([RUN])[RUN]
     assert [one.rank for one in history.processes] == [0]
     assert [one.path for one in history.checkpoints] == [
         "before",

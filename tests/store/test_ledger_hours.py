@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ledger_books import DAY_MS, TUNING, bill, emptied, hour, hour_ms, ledger_engine, row
 
-from trilens.model.errors import StoreError, StoreReadOnly
+from trilens.model.errors import QueryTooLarge, StoreError, StoreReadOnly
 from trilens.model.ledger import FLEET, HOUR_MS, Basis, Bucket
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.store.ledger import Ledger
@@ -237,6 +237,35 @@ def test_an_answer_that_was_lost_is_no_error(engine: Engine, monkeypatch: pytest
         fail_at(engine, patch, "ledger_hours", after=True)
         assert ledger.write(FIRST) == 0
     assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": 5, "nlp": 7}
+
+
+def test_a_day_whose_answer_was_lost_is_made(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a name on disk: were its rows deleted, the day would have cost nothing after the next start."""
+    ledger = Ledger(engine)
+    ledger.write_all([FIRST, hour(24, row(24))])
+    with monkeypatch.context() as patch:
+        fail_at(engine, patch, "ledger_days_made", after=True)
+        assert ledger.settle() == 1
+    ledger.write(hour(25, row(25), upto=0.5))
+    assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": 15, "nlp": 7}
+
+
+def test_rows_that_did_not_read_back_come_back_when_the_hour_is_computed_again(engine: Engine) -> None:
+    ledger = Ledger(engine)
+    ledger.write_all([FIRST, hour(4, row(4))])
+    engine.command("DELETE FROM ledger_rows WHERE team = 'nlp'")  # as when a damaged part is set aside
+    assert ledger.write_all([FIRST, hour(4, row(4))], reason="asked for") == [1, None]
+    assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": 10, "nlp": 7}
+    assert ledger.hours(hour_ms(3), hour_ms(4))[-1].changed_quanta == 7
+
+
+def test_an_answer_that_nobody_could_read_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trilens.store.ledger._MOST_SUMS", 2)
+    ledger = Ledger(engine)
+    ledger.write_all([hour(at, row(at)) for at in range(3)])
+    assert len(ledger.sums([Dimension.TEAM], WINDOW)) == 1
+    with pytest.raises(QueryTooLarge, match=r"more than 2 lines.*fewer dimensions"):
+        ledger.sums([Dimension.GPU, Dimension.HOUR], WINDOW)
 
 
 def test_a_clock_that_was_set_back_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

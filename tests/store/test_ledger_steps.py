@@ -10,6 +10,7 @@ import pytest
 
 from run_records import writer
 from trilens.collect.runs.records import grown
+from trilens.ledger.hour_facts import facts_of
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_facts import LastStep, LifeKey
 from trilens.model.run import Ending, RankProcess, RunId, StepRecord
@@ -229,7 +230,7 @@ def overlaps(one: Life, from_ms: int) -> bool:
     return one.ended_ms is None or one.ended_ms > from_ms
 
 
-@pytest.mark.parametrize("hours", [1, 24], ids=["an hour", "a day"])
+@pytest.mark.parametrize("hours", [1, 3], ids=["an hour", "several"])
 def test_minutes_and_the_steps_beside_them(facts: LedgerFacts, hours: int) -> None:
     found = facts.facts(NOON_MS, NOON_MS + hours * HOUR_MS)
     minutes = told(found.minutes)
@@ -250,6 +251,16 @@ def test_an_hour_that_is_not_over(facts: LedgerFacts) -> None:
     for one in LIVES:
         rows, _, _ = by_hand(one, NOON_US, upto_us)
         assert minutes.pop(one.key, []) == rows, one.key
+
+
+def test_records_of_a_longer_time_with_the_steps_of_an_hour(facts: LedgerFacts) -> None:
+    """As hours are booked: an hour comes out as if it had been read alone."""
+    records = facts.records(NOON_MS - HOUR_MS, NOON_MS + 3 * HOUR_MS)
+    assert not len(records.minutes)
+    found = facts_of(facts.with_steps(records, NOON_MS, NOON_MS + HOUR_MS), NOON_MS, NOON_MS + HOUR_MS)
+    alone = facts_of(facts.facts(NOON_MS, NOON_MS + HOUR_MS), NOON_MS, NOON_MS + HOUR_MS)
+    assert told(found.minutes) == told(alone.minutes) != {}
+    assert (found.lives, found.earlier, found.later) == (alone.lives, alone.earlier, alone.later)
 
 
 def test_rows_are_in_order(facts: LedgerFacts) -> None:

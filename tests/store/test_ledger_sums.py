@@ -31,7 +31,6 @@ from trilens.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from trilens.model.ledger_sums import Episode, Sum
     from trilens.store.engine import Engine
@@ -39,12 +38,9 @@ if TYPE_CHECKING:
 HOLDERS = (FLEET, TRAINING, TUNING, TUNING._replace(run=RunId("b"), team=None))
 
 
-@pytest.fixture(scope="module", params=["embedded", "server"])
-def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    where: str | Path = tmp_path_factory.mktemp("sums") / "data"
-    if request.param == "server":
-        where = f"{request.getfixturevalue('clickhouse_url')}/ledger_sums"
-    with ledger_engine(where) as engine:
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with ledger_engine(tmp_path_factory.mktemp("sums") / "data") as engine:
         yield engine
 
 
@@ -244,7 +240,21 @@ def test_a_day_that_is_not_over_is_not_made(tables: Engine) -> None:
 
 
 def test_an_episode_over_hours_and_days(tables: Engine) -> None:
-    ledger = Ledger(emptied(tables))
+    check_an_episode(Ledger(emptied(tables)))
+
+
+def test_the_same_on_a_server(clickhouse_url: str) -> None:
+    with ledger_engine(f"{clickhouse_url}/ledger_sums") as engine:
+        check_an_episode(Ledger(engine))
+        by_workload = Ledger(engine).sums(
+            [Dimension.WORKLOAD, Dimension.DAY], Window(hour_ms(0), hour_ms(51))
+        )
+        assert keys(by_workload) == {TRAIN, None}
+        assert sum(one.quanta for one in by_workload) == 120
+
+
+def check_an_episode(ledger: Ledger) -> None:
+    """Over hours and days, on two nodes."""
     since = hour_ms(20)
     for number in (20, 21, 24, 40, 48, 50, 51):
         stalled = [

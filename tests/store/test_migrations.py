@@ -28,24 +28,24 @@ def tables(engine: Engine) -> set[str]:
     return set(found["name"].to_pylist())
 
 
-def test_migrating_twice_changes_nothing(engine: Engine) -> None:
-    before = tables(engine)
-    assert migrate(engine) == current_version(engine) == MIGRATIONS[-1].version
-    assert tables(engine) == before
+def test_migrating_twice_changes_nothing(new_engine: Engine) -> None:
+    before = tables(new_engine)
+    assert migrate(new_engine) == current_version(new_engine) == MIGRATIONS[-1].version
+    assert tables(new_engine) == before
 
 
-def test_only_what_is_new_runs(engine: Engine) -> None:
+def test_only_what_is_new_runs(new_engine: Engine) -> None:
     poisoned = tuple(Migration(m.version, m.name, ("THIS IS NOT SQL",)) for m in MIGRATIONS)
-    assert migrate(engine, (*poisoned, NEXT)) == NEXT.version
-    assert "more" in tables(engine)
+    assert migrate(new_engine, (*poisoned, NEXT)) == NEXT.version
+    assert "more" in tables(new_engine)
 
 
-def test_a_migration_that_fails_is_tried_again(engine: Engine) -> None:
+def test_a_migration_that_fails_is_tried_again(new_engine: Engine) -> None:
     broken = Migration(NEXT.version, NEXT.name, (*NEXT.statements, "ALTER TABLE missing DROP COLUMN a"))
     with pytest.raises(StoreError):
-        migrate(engine, (*MIGRATIONS, broken))
-    assert current_version(engine) == MIGRATIONS[-1].version
-    assert migrate(engine, (*MIGRATIONS, NEXT)) == NEXT.version
+        migrate(new_engine, (*MIGRATIONS, broken))
+    assert current_version(new_engine) == MIGRATIONS[-1].version
+    assert migrate(new_engine, (*MIGRATIONS, NEXT)) == NEXT.version
 
 
 def test_a_newer_schema_is_refused(location: str | Path) -> None:

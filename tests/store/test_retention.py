@@ -42,9 +42,9 @@ def test_samples_expire_and_a_shorter_retention_takes_more(engine: Engine) -> No
     assert ages(engine, now) == [1, 5]
 
 
-def test_applying_the_same_again_changes_nothing(engine: Engine) -> None:
-    assert apply_retention(engine, days(15)) == ("samples", "samples_5m", "samples_1h")
-    assert apply_retention(engine, days(15)) == ()
+def test_applying_the_same_again_changes_nothing(new_engine: Engine) -> None:
+    assert apply_retention(new_engine, days(15)) == ("samples", "samples_5m", "samples_1h")
+    assert apply_retention(new_engine, days(15)) == ()
 
 
 def test_a_retention_of_nothing_is_refused() -> None:

@@ -26,33 +26,15 @@ from trilens.model.run_sums import (
     Sighting,
     Tail,
 )
-from trilens.store.engine import Engine
-from trilens.store.migrations import migrate
 from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture(scope="module", params=["embedded", "server"])
-def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """One engine for all of these tests: making the tables takes longer than they do."""
-    where: str | Path = tmp_path_factory.mktemp("runs") / "data"
-    if request.param == "server":
-        where = f"{request.getfixturevalue('clickhouse_url')}/run_records"
-    with Engine.open(where) as engine:
-        migrate(engine)
-        yield engine
+    from trilens.store.engine import Engine
 
 
 @pytest.fixture
-def records(tables: Engine) -> Iterator[RunRecords]:
-    yield RunRecords(tables)
-    filled = "database = currentDatabase() AND name LIKE '%run%' AND total_rows > 0"
-    found = tables.query_arrow(f"SELECT name FROM system.tables WHERE {filled}")
-    for name in found["name"].to_pylist():
-        tables.command(f"TRUNCATE TABLE {name}")
+def records(engine: Engine) -> RunRecords:
+    return RunRecords(engine)
 
 
 def test_what_is_known_of_a_run_is_replaced_when_it_is_told_again(records: RunRecords) -> None:

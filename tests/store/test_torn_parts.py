@@ -136,5 +136,5 @@ def test_a_part_that_says_nothing() -> None:
     )
 
 
-def test_no_damage(engine: Engine) -> None:
-    assert find_damage(engine) == []
+def test_no_damage(new_engine: Engine) -> None:
+    assert find_damage(new_engine) == []

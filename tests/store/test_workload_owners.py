@@ -88,6 +88,11 @@ def test_what_follows_within_a_minute_was_meant_from_the_beginning(cluster: Clus
     assert cluster.owners() == [owned(0, "b"), owned(3, "c")]
 
 
+def test_a_clock_that_was_set_back_does_not_bring_the_old_owner_back(cluster: Cluster) -> None:
+    cluster.tells((30, "a"), (10, "b"), (45, "b"))
+    assert cluster.owners() == [owned(30, "b")]
+
+
 def test_another_process_goes_on_from_what_was_told(cluster: Cluster) -> None:
     cluster.tells((0, "a"))
     cluster.tells((10, "a"))

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import yaml
 
 from command_here import trilens_here
+from memory_api import Api, running
 from servers import until
+from trilens.ledger.price_book import price_book
+from trilens.ledger.source import no_signals
+from trilens.serve.ledger_keeper import LedgerKeeper
 from trilens.simulate.over_http.pace import grown
 from trilens.simulate.over_http.server import SimulatedCluster
 from trilens.simulate.scenario import read_scenario
+from trilens.store.options import StoreOptions
+from trilens.store.store import Store
 from trilens_process import server
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from trilens.ledger.source import Signals
 
 SCENARIO = """
 name: small
@@ -89,6 +98,30 @@ def verified(url: str) -> dict[str, Any]:
     return found
 
 
+class Silent:
+    def signals(self, from_ms: int, to_ms: int) -> Signals:
+        return no_signals(from_ms)
+
+    serving = signals
+
+
+def booked(store: Store) -> LedgerKeeper:
+    """As the next server does it, until there is nothing to do."""
+    keeper = LedgerKeeper(
+        store.ledger_facts,
+        Silent(),
+        store.ledger,
+        price_book(None),
+        kept_for=timedelta(days=30),
+        late=store.ledger_facts,
+        imports=store.imports,
+    )
+    while keeper.try_to_work() == 0:
+        pass
+    assert keeper.state.troubles == {}
+    return keeper
+
+
 def usage_file(folder: Path) -> Path:
     """A point an hour, of which the last ended days before anything else happened."""
     last_s = int(time.time()) // HOUR_S * HOUR_S - 200 * HOUR_S
@@ -112,10 +145,14 @@ def test_what_was_booked_before_a_kill_is_there_after_it_and_the_rest_follows(tm
             until(lambda: len(closed_hours(url)) > 0, "no imported hour is booked")
             before = closed_hours(url)
             process.kill()
-        with server(tmp_path, "--config", config) as (url, _):
-            until(lambda: len(closed_hours(url)) >= IMPORTED_HOURS, "not all of the import is booked")
+    store = Store.open(StoreOptions(data_dir=tmp_path / "data"), upkeep=False)
+    try:
+        with running(Api(book=store.ledger, keeper=booked(store)).build()) as url:
             after = closed_hours(url)
             found = verified(url)
+    finally:
+        store.close()
     assert before.items() <= after.items()
+    assert len(after) >= IMPORTED_HOURS
     assert found["hours"] > IMPORTED_HOURS
     assert found["billed"].keys() == {"USD"}

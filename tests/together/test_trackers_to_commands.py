@@ -6,23 +6,37 @@ import json
 import math
 import sys
 import time
+from contextlib import closing
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
+from command_here import trilens_here
 from servers import free_port, running
 from trilens.collect.trackers import mlflow
 from trilens.collect.trackers.json_api import JsonApi
 from trilens.collect.trackers.mlflow import MlflowServer
 from trilens.model.errors import TrackerError
+from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
+from trilens.model.life import MembershipInterval
+from trilens.model.machine import Machine, MachineInterval
+from trilens.model.workload import GpuUuid, Membership, PodKey, Workload, WorkloadKey
+from trilens.serve.write_back import ToMlflow
+from trilens.store.options import StoreOptions
+from trilens.store.store import Store
 from trilens_process import server, trilens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from trilens.model.tracked_run import TrackedRun
+
 _API = "/api/2.0/mlflow"
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 _MLFLOW_START_S = 120.0  # it loads for ten seconds on an idle machine
 
 
@@ -63,8 +77,16 @@ class Mlflow:
         self.post("/runs/update", {"run_id": run, "status": "FINISHED", "end_time": _now_ms()})
 
     def tags(self, run: str) -> dict[str, str]:
-        found = self._http.get(f"{_API}/runs/get", params={"run_id": run}).json()["run"]["data"]
-        return {tag["key"]: tag["value"] for tag in found.get("tags", ())}
+        return {tag["key"]: tag["value"] for tag in self._data(run).get("tags", ())}
+
+    def metrics(self, run: str) -> dict[str, float]:
+        return {one["key"]: one["value"] for one in self._data(run).get("metrics", ())}
+
+    def _data(self, run: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._http.get(f"{_API}/runs/get", params={"run_id": run}).json()["run"][
+            "data"
+        ]
+        return found
 
 
 @pytest.fixture(scope="module")
@@ -139,14 +161,35 @@ def test_a_server_that_is_away_or_another_is_said(real: Mlflow, url: str) -> Non
         [*MlflowServer(JsonApi(url.format(mlflow=real.url), dict, False, 5)).changes({})]
 
 
+def test_figures_stand_on_a_run_until_they_are_not_known_any_more(real: Mlflow) -> None:
+    run = real.run(real.experiment("taken back"), "one")
+    tracker = ToMlflow(followed(real))
+
+    def read() -> TrackedRun:
+        [change] = followed(real, "taken back").changes({})
+        return change.run
+
+    figures = {"trilens.cost": 1234567.8901, "trilens.cost_currency": "USD"}
+    tracker.send(read(), figures)
+    assert tracker.stands(read()) == figures
+    tracker.send(read(), dict.fromkeys(figures))
+    assert tracker.stands(read()) == {}
+    assert real.tags(run)["trilens.cost"] == "unknown"
+    assert math.isnan(float(real.metrics(run)["trilens.cost"]))
+
+
 def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Mlflow, tmp_path: Path) -> None:
-    run = real.run(real.experiment("llm"), "first", tags={"trilens.run": "run-1"})
+    llm_id = real.experiment("llm")
+    run = real.run(llm_id, "first", tags={"trilens.run": "run-1"})
     real.post("/runs/log-batch", {"run_id": run, "params": [{"key": "lr", "value": "0.1"}]})
     real.log(run, "loss", [3.0, 2.0, "NaN", 1.0])
     board = tmp_path / "boards" / "tb-run"
     _write_event(board, "acc", 0.5)
-    settings = tmp_path / "trilens.yaml"
+    settings, prices = tmp_path / "trilens.yaml", tmp_path / "prices.yaml"
+    prices.write_text("currency: EUR\nprices: [{name: all, per_gpu_hour: 4}]\n")
+    ended_ms = _slice_was_held(tmp_path / "data")
     settings.write_text(
+        f"prices: {{file: '{prices}'}}\n"
         f"mlflow: {{url: '{real.url}', interval: 1s, write: true, experiments: [llm]}}\n"
         f"tensorboard: {{folders: ['{tmp_path / 'boards'}'], interval: 1s}}\n"
         "wandb: {url: 'http://127.0.0.1:1', api_key: k, projects: [team/llm], interval: 1s}\n"
@@ -158,13 +201,15 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
         assert float(real.tags(run)["trilens.gpu_hours"]) == pytest.approx(2.0)
         assert "trilens.gpu_utilization" not in real.tags(run), "nobody measured it: unknown is not zero"
 
+        _cost_goes_back(url, real, real.run(llm_id, "on a slice", tags={"trilens.run": "run-2"}), ended_ms)
+
         query = f'count_over_time(trilens_tracked_metric{{run="{run}", metric="loss"}}[1h])'
         assert _query(url, query) == [4.0]
         assert _query(url, 'trilens_tracked_metric{system="tensorboard", metric="acc"}') == [0.5]
 
         shown = json.loads(trilens("experiments", "--json", "--server", url).stdout)
         [llm] = [one for one in shown if one["experiment"] == "llm"]
-        [one] = llm["runs"]
+        [one] = [one for one in llm["runs"] if one["run"] == "run-1"]
         assert (one["run"], one["name"], one["state"]) == ("run-1", "first", "finished")
         assert one["params"] == {"lr": "0.1"}
         assert one["metrics"] == {"loss": 1.0}
@@ -181,20 +226,79 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
         assert "tensorboard" in said.stdout
 
 
-def _send_process(url: str, run: str) -> None:
-    """What the SDK sends: a process that held two GPUs for an hour and finished."""
-    now = _now_ms()
+def _slice_was_held(data: Path) -> int:
+    """Until when a pod had half of a GPU, for an hour and a half, on a node that Trilens knew of."""
+    to_ms = _now_ms() // MINUTE_MS * MINUTE_MS - HOUR_MS
+    from_ms = to_ms - 90 * MINUTE_MS
+    device, half = GpuKey(GpuUuid("GPU-3")), GpuKey(GpuUuid("GPU-3"), "1")
+    train = WorkloadKey("lab", "ml", "batch", "Job", "train", "u1")
+    pod = PodKey("lab", "ml", "train-0", "uid-0")
+    with closing(Store.open(StoreOptions(data_dir=data), upkeep=False)) as store:
+        store.machines.machine(
+            MachineInterval(Machine("lab", "n3", gpu_model="H100", gpus=1), from_ms, to_ms)
+        )
+        store.gpus.gpu(GpuInterval(Gpu(device, "lab", "n3", "0", "H100"), from_ms, to_ms))
+        store.gpus.binding(
+            BindingInterval(
+                GpuBinding(half, pod, "main", Fraction(1, 2), (ClaimSource.KUBELET,)), from_ms, to_ms
+            )
+        )
+        store.workloads.workload(Workload(train))
+        store.workloads.membership(MembershipInterval(Membership(pod, train), "n3", from_ms, to_ms))
+    return to_ms
+
+
+def _cost_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
+    """Its program began half an hour after its pod, and told of no step."""
+    started_ms = ended_ms - HOUR_MS
+    there = {"node": "n3", "namespace": "ml", "pod": "train-0", "pod_uid": "uid-0", "gpus": ["GPU-3"]}
+    _send_process(url, "run-2", started_ms, ended_ms, **there)
+    hours = {"from": f"{started_ms / 1000 - 3600:.0f}", "to": f"{ended_ms / 1000:.0f}"}
+    httpx.post(f"{url}/api/ledger/recompute", params=hours).raise_for_status()
+
+    def spent() -> dict[str, Any] | None:
+        found = httpx.get(f"{url}/api/runs/run-2").json()["data"]["spent"]
+        return found if found is not None and found["gpu_ms"] == 45 * MINUTE_MS else None
+
+    _eventually(lambda: spent() is not None)
+    real.end(run)
+    _eventually(lambda: "trilens.cost" in real.tags(run))
+    found = {name: text for name, text in real.tags(run).items() if name.startswith("trilens.")}
+    assert found == {
+        "trilens.run": "run-2",
+        "trilens.gpu_hours": "0.75",
+        "trilens.cost": "3",
+        "trilens.cost_currency": "EUR",
+        "trilens.cost_wasted": "1",
+        "trilens.provisional": "false",
+    }, "goodput is not known: nobody told what it did"
+    assert real.metrics(run) == {"trilens.gpu_hours": 0.75, "trilens.cost": 3.0, "trilens.cost_wasted": 1.0}
+    lines = [
+        "  cost €3.00, €1.00 of it for nothing",
+        "  0.75 GPU-hours, goodput 0 % of the 33 % that some signal told of: productive 67 %, starting 33 %",
+    ]
+    for command in (("runs", "show", "run-2"), ("show", "ml/train")):
+        said = trilens_here(*command, "--server", url).stdout.splitlines()
+        assert [line for line in said if line in lines] == lines, said
+
+
+def _send_process(
+    url: str, run: str, started_ms: int | None = None, ended_ms: int | None = None, **more: Any
+) -> None:
+    """What the SDK sends: a process that held its GPUs for an hour and finished."""
+    ended_ms = ended_ms if ended_ms is not None else _now_ms()
+    started_ms = started_ms if started_ms is not None else ended_ms - HOUR_MS
     batch = {
         "v": 1,
         "run": run,
         "rank": 0,
         "writer": "ab" * 16,
         "seq": 0,
-        "t_ms": now,
-        "facts": {"created_ms": now - 3_600_000, "experiment": "llm", "name": "first"},
-        "process": {"started_ms": now - 3_600_000, "node": "n1", "gpus": ["GPU-1", "GPU-2"]},
+        "t_ms": _now_ms(),
+        "facts": {"created_ms": started_ms, "experiment": "llm", "name": "first"},
+        "process": {"started_ms": started_ms, "node": "n1", "gpus": ["GPU-1", "GPU-2"]} | more,
         "state": {"heartbeat_s": 2.0},
-        "end": {"t_ms": now, "how": "finished"},
+        "end": {"t_ms": ended_ms, "how": "finished"},
     }
     httpx.post(f"{url}/api/v1/runs/records", content=json.dumps(batch)).raise_for_status()
 

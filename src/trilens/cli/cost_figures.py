@@ -43,7 +43,10 @@ def change_text(now: Decimal | None, before: Decimal | None, currency: str | Non
 
 
 def hours_text(gpu_ms: int) -> str:
-    return f"{gpu_ms / HOUR_MS:,.1f}"
+    hours = gpu_ms / HOUR_MS
+    if hours >= 1 or not gpu_ms:
+        return f"{hours:,.1f}"
+    return f"{hours:.2f}" if hours >= 0.005 else "<0.01"
 
 
 def share_text(share: float | None) -> str:
@@ -52,12 +55,21 @@ def share_text(share: float | None) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 or not share else f"{100 * share:.1f} %"
 
 
+def goodput_text(spent: dict[str, Any]) -> str:
+    told = "" if spent["told"] == 1 else f" of the {share_text(spent['told'])} that some signal told of"
+    return f"goodput {share_text(spent['goodput'])}{told}"
+
+
 def moment_text(t_ms: int) -> str:
     return datetime.fromtimestamp(t_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def span_text(answer: dict[str, Any]) -> str:
     return f"from {moment_text(answer['from_ms'])} to {moment_text(answer['to_ms'])} UTC"
+
+
+def nothing_booked(answer: dict[str, Any]) -> str:
+    return f"nothing{' of that' if answer['hours']['booked'] else ''} is booked for these hours"
 
 
 def counted(count: int, what: str) -> str:

@@ -15,7 +15,7 @@ def beside_the_file(headers: Mapping[str, str]) -> list[str]:
         told.append(f"{float(unpriced):,.1f} GPU-hours have no price and are not in it (see: trilens cost)")
     missing = int(headers.get("Trilens-Hours-Missing", "0"))
     if missing:
-        told.append(f"{_hours(missing)} not computed yet and not in it")
+        told.append(f"nothing is booked for {missing:,} hour{'' if missing == 1 else 's'} of it")
     still_open = int(headers.get("Trilens-Hours-Open", "0"))
     if still_open:
         told.append(f"{_hours(still_open)} not over yet and in it so far")

@@ -13,9 +13,11 @@ from trilens.cli.cost_figures import (
     amount_text,
     change_text,
     counted,
+    goodput_text,
     hours_text,
     key_text,
     moment_text,
+    nothing_booked,
     share_text,
     span_text,
 )
@@ -23,22 +25,21 @@ from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_length
 from trilens.ledger.money_text import unit_price
 
-_WARNINGS: Final = 8
 _NONE_TOLD: Final = {
     "step": "no run told of steps",
     "token": "no run and no inference server told of tokens",
     "request": "no inference server told of requests",
-    "improvement": "no run with two validations was paid for",
+    "improvement": "no run with two validations, and booked from its beginning, was paid for",
 }
 
 
 def show_cost(answer: dict[str, Any]) -> None:
     shared = ", free and broken GPUs shared out by cost" if answer["share_fleet"] == "by-cost" else ""
     length = show_length((answer["to_ms"] - answer["from_ms"]) / 1000)
-    before = f"; compared with the {length} before" if answer["hours_before"] is not None else ""
+    before = f"; compared with the {length} before" if (answer["hours_before"] or {}).get("booked") else ""
     typer.echo(f"cost {span_text(answer)} by {' and '.join(answer['by'])}{shared}{before}\n")
     if not answer["lines"]:
-        typer.echo("nothing is booked for these hours")
+        typer.echo(nothing_booked(answer))
         return
     if len(answer["by"]) == 2:
         show_across(answer)
@@ -55,7 +56,11 @@ def show_units(answer: dict[str, Any]) -> None:
     unit = answer["unit"]
     typer.echo(f"cost per {unit}, {span_text(answer)}: {answer['definition']}\n")
     if not answer["lines"]:
-        typer.echo(f"{_NONE_TOLD[answer['per']]} in these hours")
+        typer.echo(
+            f"{_NONE_TOLD[answer['per']]} in these hours"
+            if answer["hours"]["booked"]
+            else nothing_booked(answer)
+        )
         return
     print_table(
         ["run or server", "name", "units", "cost", "gpu-hours", f"per {unit}", "of"],
@@ -79,23 +84,29 @@ def show_doubts(answer: dict[str, Any]) -> None:
     """On stderr, where the warnings of other commands are."""
     hours, before = answer["hours"], answer.get("hours_before")
     if missing := hours["asked"] - hours["booked"]:
-        typer.echo(f"note: {missing:,} of {counted(hours['asked'], 'hour')} not computed yet", err=True)
+        typer.echo(
+            f"note: nothing is booked for {missing:,} of {counted(hours['asked'], 'hour')}: nothing is known "
+            "of them, or they are not computed yet",
+            err=True,
+        )
     if hours["open"]:
         typer.echo(f"note: the last hour is open, computed until {moment_text(hours['upto_ms'])}", err=True)
-    if before is not None and before["booked"] < before["asked"]:
+    if before is not None and 0 < before["booked"] < before["asked"]:
         typer.echo(
             f"note: of the period before, {before['booked']:,} of {counted(before['asked'], 'hour')} "
-            "computed: the change says little",
+            "are booked: the change says little",
             err=True,
         )
-    for warning in answer["warnings"][:_WARNINGS]:
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for warning in answer["warnings"]:  # the largest first
+        alike.setdefault(warning["code"], []).append(warning)
+    for code, (first, *others) in alike.items():
+        more = f"; {len(others):,} more like it, --json has all" if others else ""
         typer.echo(
-            f"warning: {warning['code']}: {warning['text']} ({hours_text(warning['gpu_ms'])} GPU-hours in "
-            f"{counted(warning['hours'], 'hour')})",
+            f"warning: {code}: {first['text']} ({hours_text(first['gpu_ms'])} GPU-hours in "
+            f"{counted(first['hours'], 'hour')}){more}",
             err=True,
         )
-    if (more := len(answer["warnings"]) - _WARNINGS) > 0:
-        typer.echo(f"and {counted(more, 'warning')} more; --json has all", err=True)
 
 
 def _show_lines(answer: dict[str, Any]) -> None:
@@ -141,8 +152,7 @@ def _total(line: dict[str, Any]) -> str:
         change = [_change(line)] if line["before"] is not None else []
         parts = [amount_text(now["amount"], line["currency"]), *change, *parts]
     if now["goodput"] is not None:
-        told = "" if now["told"] == 1 else f" of the {share_text(now['told'])} that some signal told of"
-        parts.append(f"goodput {share_text(now['goodput'])}{told}")
+        parts.append(goodput_text(now))
     if now["throttled"]:
         parts.append(f"{share_text(now['throttled'])} of useful time throttled")
     text = f"total: {', '.join(parts)}"

@@ -6,12 +6,12 @@ from typing import Any
 
 import typer
 
-from trilens.cli.cost_figures import amount_text, counted, hours_text, share_text, span_text
+from trilens.cli.cost_figures import amount_text, counted, hours_text, nothing_booked, share_text, span_text
 
 
 def show_why(answer: dict[str, Any]) -> None:
     if not answer["totals"]:
-        typer.echo(f"{span_text(answer)}: nothing is booked for these hours")
+        typer.echo(f"{span_text(answer)}: {nothing_booked(answer)}")
     for total in answer["totals"]:
         typer.echo(_whole(answer, total))
     for cause in answer["causes"]:

@@ -122,7 +122,10 @@ def jobs(
         with progress(f"{bad.file}, sending", None, "jobs") as advance:
             sent = send(server, "jobs", {"source": owned.source, "cluster": cluster}, lines, advance)
     _finish(
-        as_dict(read.report) | _sent(owned, sent), job_sentences(read.report, clock, owned, sent), as_json
+        as_dict(read.report) | _sent(owned, sent),
+        job_sentences(read.report, clock, owned, sent),
+        as_json,
+        sent,
     )
 
 
@@ -176,7 +179,7 @@ def usage(
             params["team"] = team
         with progress(f"{bad.file}, sending", None, "rows") as advance:
             sent = send(server, "usage", params, map(usage_line, points), advance)
-    _finish(as_dict(report) | _sent(owned, sent), usage_sentences(report, clock, owned, sent), as_json)
+    _finish(as_dict(report) | _sent(owned, sent), usage_sentences(report, clock, owned, sent), as_json, sent)
 
 
 def _owned(file: str, source: str | None, cluster: str, model: str, team: str | None) -> "Owned":
@@ -206,9 +209,11 @@ def _sent(owned: "Owned", sent: "Sent | None") -> dict[str, object]:
     return told
 
 
-def _finish(told: dict[str, object], sentences: list[str], as_json: bool) -> None:
+def _finish(told: dict[str, object], sentences: list[str], as_json: bool, sent: "Sent | None") -> None:
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False))
-        return
-    for sentence in sentences:
-        typer.echo(sentence, err=sentence.startswith("warning: "))
+    else:
+        for sentence in sentences:
+            typer.echo(sentence, err=sentence.startswith("warning: "))
+    if sent is not None and sent.expired and not sent.rows:
+        raise typer.Exit(1)

@@ -66,12 +66,16 @@ def _sent_sentences(sent: Sent | None, what: str) -> list[str]:
     if sent is None:
         return ["nothing was sent (--dry-run)"]
     hours = sent.changed_hours
-    told = [
-        f"{hours:,} hours of the ledger changed" if hours else "it was all there already: nothing changed"
-    ]
+    told = []
+    if hours:
+        told.append(f"{hours:,} hour{'' if hours == 1 else 's'} of the ledger changed")
+    elif sent.rows:
+        told.append("it was all there already: nothing changed")
     if sent.expired:
+        nothing = "" if sent.rows else "nothing was taken: "
         told.append(
-            f"{sent.expired:,} {what} left out, older than the ledger keeps (storage.retention_ledger)"
+            f"warning: {nothing}{sent.expired:,} {what} are older than the ledger keeps them; raise "
+            "storage.retention_ledger"
         )
     return told + [f"warning: {text}" for text in sent.warnings]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trilens.cli.cost_figures import counted, hours_text
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_moment
 from trilens.ledger.money_text import money
@@ -15,7 +16,6 @@ from trilens.ledger.money_text import money
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_HOUR_MS = 3_600_000
 _COUNTED = ("hours", "node_hours", "rows", "gpu_ms")
 _SHOWN_MISMATCHES = 50
 
@@ -37,16 +37,16 @@ def added(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def show_verified(found: dict[str, Any]) -> None:
     mismatches = found["mismatches"]
     for one in mismatches[:_SHOWN_MISMATCHES]:
-        place = f"{one['cluster']}/{one['node']}" if one["cluster"] else one["node"]
-        typer.echo(f"{show_moment(one['hour_ms'] / 1000)} {place}: {one['text']}")
+        place = "/".join(name for name in (one["cluster"], one["node"]) if name)  # none: of all of them
+        typer.echo(f"{show_moment(one['hour_ms'] / 1000)}{' ' if place else ''}{place}: {one['text']}")
     if len(mismatches) > _SHOWN_MISMATCHES:
         typer.echo(f"and {len(mismatches) - _SHOWN_MISMATCHES:,} more (--json has all)")
     for side, text in (("billed", "the bills come to"), ("booked", "the rows add up to")):
         for currency, amount in sorted(found[side].items()):
             typer.echo(f"{text} {currency} {Decimal(amount):,f}")
     looked_at = (
-        f"{found['hours']:,} hours, {found['node_hours']:,} node-hours, {found['rows']:,} rows, "
-        f"{found['gpu_ms'] / _HOUR_MS:,.1f} GPU-hours"
+        f"{counted(found['hours'], 'hour')}, {counted(found['node_hours'], 'node-hour')}, "
+        f"{counted(found['rows'], 'row')}, {hours_text(found['gpu_ms'])} GPU-hours"
     )
     if not found["hours"]:
         typer.echo("nothing is booked in that time", err=True)
@@ -67,8 +67,8 @@ def hours_table(hours: Sequence[dict[str, Any]]) -> None:
                 show_moment(one["computed_ms"] // 1000),
                 one["reason"],
                 f"{one['rows']:,}",
-                f"{one['gpu_ms'] / _HOUR_MS:,.1f}",
-                f"{one['unpriced_gpu_ms'] / _HOUR_MS:,.1f}" if one["unpriced_gpu_ms"] else "",
+                hours_text(one["gpu_ms"]),
+                hours_text(one["unpriced_gpu_ms"]) if one["unpriced_gpu_ms"] else "",
                 _money(one["amount"], one["currency"]),
                 _money(one["changed"], one["currency"]) if one["revision"] else "",
                 ", ".join(sorted({warning["code"] for warning in one["warnings"]})),

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,10 +77,27 @@ def _show(book: dict[str, Any], as_json: bool, checked: Path | None) -> None:
     if as_json:
         typer.echo(json.dumps(book, ensure_ascii=False))
         return
-    if checked is not None:
-        own = sum(not price["default"] for price in book["prices"])
-        typer.echo(f"{checked}: fine, {own} price{'' if own == 1 else 's'} in {book['currency']}", err=True)
-    show_book(book)
+    if checked is None:
+        show_book(book)
+        return
+    own = [price for price in book["prices"] if not price["default"]]
+    many = f"{len(own)} price{'' if len(own) == 1 else 's'} in {book['currency']}"
+    typer.echo(f"{checked}: fine, {many}", err=True)
+    show_book({**book, "prices": own})
+    if shipped := len(book["prices"]) - len(own):
+        typer.echo(f"{shipped} list prices that Trilens ships fill the gaps (--json has them)")
+    for currency, count in _without_rate(book).items():
+        prices = "1 price is" if count == 1 else f"{count} prices are"
+        typer.echo(
+            f"warning: no-exchange-rate: {prices} in {currency}, and a gap until a rate stands under "
+            f"exchange: {{currency: {currency}, rate: RATE}}",
+            err=True,
+        )
+
+
+def _without_rate(book: dict[str, Any]) -> Counter[str]:
+    known = {book["currency"], *(rate["currency"] for rate in book["exchange"])}
+    return Counter(price["currency"] for price in book["prices"] if price["currency"] not in known)
 
 
 def _local_book(file: Path) -> dict[str, Any]:

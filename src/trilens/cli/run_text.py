@@ -11,6 +11,7 @@ from trilens.cli.doubt_text import doubt_text
 from trilens.cli.folding import WHOLE, one_or_count, ranges, rows_of, say_left_out
 from trilens.cli.plain_table import print_table
 from trilens.cli.run_naming import run_name
+from trilens.cli.spending_text import show_spending
 from trilens.cli.times import show_brief, show_length, show_moment
 
 _UNKNOWN = "-"
@@ -77,6 +78,7 @@ def show_run(found: dict[str, Any], now_s: float, *, every: bool) -> None:
     typer.echo(f"  loss {_figure(run['loss'])}, samples a second {rate}, {_ranks_text(run['ranks'])}")
     workloads = ", ".join(f"{one['namespace']}/{one['name']}" for one in run["workloads"]) or "unknown"
     typer.echo(f"  experiment {run['experiment'] or 'unknown'}, workload {workloads}")
+    show_spending(found["spent"])
     for tracker in run["trackers"]:
         typer.echo(
             f"  {tracker['system']} {tracker['run']}"

@@ -31,7 +31,12 @@ def read_day_or_moment(text: str, now_s: float) -> float:
     """The same, or the beginning of today, yesterday or this month, in UTC."""
     today = datetime.fromtimestamp(now_s, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     days = {"today": today, "yesterday": today - timedelta(days=1), "month": today.replace(day=1)}
-    return days[text].timestamp() if text in days else read_moment(text, now_s)
+    if text in days:
+        return days[text].timestamp()
+    try:
+        return read_moment(text, now_s)
+    except ConfigError as e:
+        raise ConfigError(e.message, hint=f"{e.hint}; today, yesterday and month are their beginnings") from e
 
 
 def at_parameter(text: str | None, now_s: float) -> dict[str, str]:

@@ -12,6 +12,7 @@ from trilens.cli.gpu_text import show_gpus
 from trilens.cli.order import natural
 from trilens.cli.plain_table import print_table
 from trilens.cli.program import show_programs
+from trilens.cli.spending_text import show_spending
 from trilens.cli.times import show_length, show_moment
 
 _UNKNOWN = "-"
@@ -47,6 +48,7 @@ def show_workload(found: dict[str, Any], programs: list[dict[str, Any]], at_s: f
     typer.echo(f"  members ready {_members(one['members'])}, attempt {one['attempt']}")
     facts = [(name, one[name.replace(" ", "_")]) for name in ("team", "cost centre", "experiment", "queue")]
     typer.echo("  " + ", ".join(f"{name} {value or 'unknown'}" for name, value in facts))
+    show_spending(found["spent"])
     _section("doubts", [doubt_text(doubt) for doubt in one["doubts"]])
     typer.echo("\nmembers")
     members, earlier = fold(found["members"], _member_alike, every=every)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from trilens.ledger.begun_together import begun_together
 from trilens.ledger.bills import stretches_of
 from trilens.ledger.booking_time import makes_progress
-from trilens.ledger.doubts import IN_WORDS
+from trilens.ledger.doubts import HOLDER_UNKNOWN, IN_WORDS
 from trilens.ledger.faults import fault_outages
 from trilens.ledger.fleet import fleet_of
 from trilens.ledger.holders import holds_of
@@ -18,9 +19,11 @@ from trilens.ledger.imported_rows import imported_rows
 from trilens.ledger.lives import life_spans
 from trilens.ledger.lives_held import lives_of
 from trilens.ledger.node_rows import NodeRows
+from trilens.ledger.silent_ranks import with_silent_ranks
 from trilens.ledger.throttling import throttling_of
 from trilens.ledger.times import joined
 from trilens.ledger.without_collecting import without_collecting
+from trilens.ledger.work_of_nobody import work_of_nobody_ms
 from trilens.model.ledger import HOUR_MS, Basis, LedgerHour, Warned
 from trilens.model.workload import Doubt
 
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 _SIGNALS: Final = "signals-missing"
 
 
+@without_collecting()
 def allocate(
     facts: Facts,
     signals: Signals,
@@ -47,18 +51,6 @@ def allocate(
     now_ms: int,
 ) -> LedgerHour:
     """`facts` may cover more than the hour; the same facts give the same rows."""
-    with without_collecting():
-        return _allocate(facts, signals, lost, prices, hour_ms, now_ms)
-
-
-def _allocate(
-    facts: Facts,
-    signals: Signals,
-    lost: Sequence[LostSteps],
-    prices: PriceBook,
-    hour_ms: int,
-    now_ms: int,
-) -> LedgerHour:
     upto_ms = max(min(hour_ms + HOUR_MS, now_ms, facts.to_ms), hour_ms)
     lives = lives_around(facts.lives, hour_ms, upto_ms)
     facts, signals = facts_of(facts, hour_ms, upto_ms), signals_of(signals, hour_ms, upto_ms)
@@ -66,14 +58,17 @@ def _allocate(
 
     holdings, unheld = held(facts, hour_ms, upto_ms)
     numbers = {one.gpu.key: one.gpu.index for one in facts.gpus}
-    lines = lines_of(
-        holdings, lives_of(holdings, lives, numbers), life_spans(facts, lost, now_ms), facts, signals
-    )
+    on_gpus = lives_of(holdings, lives, numbers)
+    lines = lines_of(holdings, on_gpus, life_spans(facts, lost, now_ms), facts, signals)
+    lines = begun_together(with_silent_ranks(lines, holdings, on_gpus), holdings)
     fleet = fleet_of(facts, holdings, hour_ms, upto_ms)
     holds, holders, homeless = holds_of(lines, holdings, facts, _until(fleet.nodes))
     for codes in (unheld, fleet.doubts, homeless):
         for code, ms in codes.items():
             warned[IN_WORDS[code]] += ms
+    nobodys_ms = work_of_nobody_ms(facts, signals.gpus)
+    if nobodys_ms:
+        warned[IN_WORDS[HOLDER_UNKNOWN]] += nobodys_ms
 
     outages = fault_outages(facts, lambda uuid: _worked(holds.get(uuid, ())), hour_ms, upto_ms)
     books = NodeRows(hour_ms, holds, holders, throttling_of(signals.gpus, hour_ms, upto_ms), warned)

@@ -12,42 +12,18 @@ from itertools import accumulate
 from math import lcm
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from trilens.model.ledger import HOUR_MS, QUANTA_PER_UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
-    from numpy.typing import NDArray
-
 _MAIN: Final = "gpu"
-_WIDE: Final = 1 << 62  # what a signed number of 64 bits surely holds
-
-
-def divided(total: int, weights: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`total` in the proportion of `weights`, none of which is negative; without any weight nothing is given.
-
-    Computed in 64 bits where nothing in it can be larger: total × running = (whole + rest / sum) × running,
-    so that only `rest` is multiplied, which is smaller than the sum of the weights.
-    """
-    if not len(weights):
-        return np.zeros(0, np.int64)
-    whole_sum = sum(weights.tolist())
-    if not whole_sum:
-        return np.zeros(len(weights), np.int64)
-    whole, rest = divmod(total, whole_sum)
-    if abs(total) >= _WIDE or whole_sum >= _WIDE or rest * whole_sum >= _WIDE:
-        return np.array(parts_of(total, weights.tolist()), np.int64)
-    running: NDArray[np.int64] = np.cumsum(weights, dtype=np.int64)
-    ends: NDArray[np.int64] = whole * running + (rest * running) // whole_sum
-    ends[1:] -= ends[:-1].copy()
-    return ends
 
 
 def parts_of(total: int, weights: Sequence[int]) -> list[int]:
-    """The same for a few numbers of any size."""
+    """`total` in the proportion of `weights`, none of which is negative; without any weight nothing is given.
+    Numbers may be of any size."""
     if len(weights) == 1:
         return [total] if weights[0] else [0]
     whole_sum = sum(weights)

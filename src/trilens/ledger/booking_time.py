@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 FLEET_NUMBER: Final = 0  # the fleet, among the holders of an hour
 UNTOLD: Final = -1
 
-PROGRESS: Final = frozenset(
-    {
-        Bucket.PRODUCTIVE,
-        Bucket.DATA_WAIT,
-        Bucket.SYNC_WAIT,
-        Bucket.CHECKPOINT,
-        Bucket.RECOMPUTE,
-        Bucket.SERVING_BUSY,
-    }
-)
-_TOLD: Final = frozenset({Basis.STEPS, Basis.LOAD, Basis.GPU})
-
 
 class Hold(NamedTuple):
     """Time of one holder on a GPU, or on a part of it. `spans` cover it, and may reach beyond it."""
@@ -78,7 +66,7 @@ _FREE: Final = Entry(FLEET_NUMBER, Bucket.UNALLOCATED, causes.FREE, UNTOLD, UNTO
 
 
 def makes_progress(span: Span) -> bool:
-    return span.basis in _TOLD and any(part.bucket in PROGRESS and part.ms for part in span.parts)
+    return span.basis.is_signal and any(part.bucket.is_progress and part.ms for part in span.parts)
 
 
 def book(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.ledger import sharing
 from trilens.ledger.cost import by_keys
+from trilens.ledger.known_time import known_ms
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_sums import Dimension, Window
+from trilens.model.ledger_sums import Sharing, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trilens.ledger.cost import Keys
     from trilens.ledger.source import LedgerBook
+    from trilens.model.ledger_sums import Dimension
     from trilens.model.query import QueryGuard
 
 _LOOKS_BACK_MS: Final = 3 * HOUR_MS  # what is older is not now
@@ -61,7 +64,7 @@ def burn(
     span_ms = sum(known_ms(book, hour, reached[hour], guard) for hour in range(from_ms, last + 1, HOUR_MS))
     if span_ms <= 0:
         return None
-    sums = by_keys(book.sums(by, Window(from_ms, last + HOUR_MS, where), guard=guard))
+    sums = sharing.sums(book, by, Window(from_ms, last + HOUR_MS, where), Sharing.NONE, guard)
 
     def rates(keep: Sequence[int] | None) -> tuple[Rate, ...]:
         return tuple(
@@ -76,9 +79,3 @@ def burn(
         )
 
     return Burn(upto_ms - span_ms, upto_ms, rates(None), rates(()))
-
-
-def known_ms(book: LedgerBook, hour_ms: int, upto_ms: int, guard: QueryGuard | None) -> int:
-    """How much of an hour is booked. A server that has just begun knows of nodes only since then."""
-    there = [bill.there_ms for bill in book.bills(hour_ms, hour_ms + HOUR_MS, guard=guard)]
-    return max(there, default=upto_ms - hour_ms)

@@ -50,8 +50,8 @@ IN_WORDS: Final = {
         ),
         Doubt(
             HOLDER_UNKNOWN,
-            "GPUs were bound to pods of which nothing is known: they count as free",
-            "watch the cluster that these pods are in",
+            "GPUs worked, or were bound to pods, and nobody knows for whom: they count as free",
+            "watch the cluster of their pods; run the agent where programs run outside of pods",
         ),
         Doubt(
             MORE_GPUS_THAN_TOLD,

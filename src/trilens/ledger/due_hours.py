@@ -94,6 +94,8 @@ class DueHours:
         for hour in [hour for hour, known in self._known.items() if known.computed_ms > now_ms]:
             del self._known[hour]
             self._pending.pop(hour, None)
+        for hour in [hour for hour in self._failed if hour > now_ms]:
+            del self._failed[hour], self._not_before[hour]
 
     def want(self, hours: Iterable[int], reason: Reason) -> None:
         for hour in hours:
@@ -143,6 +145,11 @@ class DueHours:
             self._pending.pop(hour, None)
             self._failed.pop(hour, None)
             self._not_before.pop(hour, None)
+
+    @property
+    def fails(self) -> bool:
+        """Whether an hour failed, and has not been computed since."""
+        return bool(self._failed)
 
     def failed(self, hour: int, now_ms: int) -> None:
         """It is tried again, each time after twice as long."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.ledger import causes
 from trilens.ledger.fleet import Outage
 from trilens.model.event import EventKind
+from trilens.model.ledger_facts import WORKS_MS
 from trilens.model.machine import MachineState
 from trilens.model.xid import XIDS, Asks
 
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from trilens.model.ledger_facts import Facts
 
 REMEMBERED_MS: Final = 86_400_000  # what a fault broke a day before is mended, or not ready, or lost by now
-WORKS_MS: Final = 60_000  # the last step of a program that is about to fail is no work
 
 
 def fault_outages(
     facts: Facts, worked: Callable[[str], Times], from_ms: int, to_ms: int
 ) -> dict[str, list[Outage]]:
-    """By UUID. `worked` tells when programs made progress on a GPU: then it was back."""
+    """By UUID. `worked` tells when programs made progress on a GPU: then it was back. In earlier hours the
+    books tell it."""
     by_gpu: defaultdict[str, list[EventRecord]] = defaultdict(list)
     numbers = _by_number(facts) if facts.faults else {}
     for fault in sorted(facts.faults, key=lambda one: (one.t_ms, one.node, one.id)):
@@ -36,8 +37,9 @@ def fault_outages(
     found: dict[str, list[Outage]] = {}
     for uuid, faults in by_gpu.items():
         outages: list[Outage] = []
+        before = [hour_ms for hour_ms in facts.worked.get(uuid, ()) if hour_ms < from_ms]
         for fault in faults:
-            back = _back_ms(fault, worked(uuid), returns.get(uuid, ()))
+            back = _back_ms(fault, worked(uuid), [*returns.get(uuid, ()), *before])
             begin, end = max(fault.t_ms, from_ms), to_ms if back is None else min(back, to_ms)
             if outages and begin < outages[-1].to_ms:
                 begin = outages[-1].to_ms  # the first of several is what it is out for

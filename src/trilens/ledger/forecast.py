@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger import sharing
@@ -18,6 +19,8 @@ from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Sharing, Window
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trilens.ledger.source import LedgerBook
     from trilens.model.query import QueryGuard
 
@@ -96,10 +99,11 @@ def spent_by(
     month: Month,
     now_ms: int,
     guard: QueryGuard | None = None,
+    where: Mapping[Dimension, tuple[str | None, ...]] = MappingProxyType({}),
 ) -> dict[tuple[str | None, str], Spent]:
     """By a key of the dimension and currency; all of it is under None without a dimension."""
     from_ms = min([month.from_ms, *month.whole_days])
-    window = Window(from_ms, now_ms // HOUR_MS * HOUR_MS + HOUR_MS)
+    window = Window(from_ms, now_ms // HOUR_MS * HOUR_MS + HOUR_MS, where)
     by = [Dimension.DAY] if dimension is None else [Dimension.DAY, dimension]
     found: defaultdict[tuple[str | None, str], Spent] = defaultdict(Spent)
     for one in sharing.sums(book, by, window, Sharing.NONE, guard):

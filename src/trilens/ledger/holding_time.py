@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.ledger import causes, doubts
 from trilens.ledger.booking_time import makes_progress
 from trilens.ledger.coarse import Asked, coarse_spans
+from trilens.ledger.hour_facts import SOON_MS
+from trilens.ledger.minutes import MINUTE_MS
 from trilens.ledger.span import Part, Span
 from trilens.model.ledger import Basis, Bucket
 from trilens.model.ledger_facts import LifeKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trilens.ledger.holdings import Holding
     from trilens.ledger.lives_held import Lives
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
     from trilens.model.ledger_facts import Facts
     from trilens.model.run import RankProcess, RunId
 
-_SOON_MS: Final = 3_600_000  # what starts for longer than this is not starting, but idle
 _FOREVER: Final = 1 << 62
 
 
@@ -39,17 +41,17 @@ class Line(NamedTuple):
     doubts: tuple[str, ...] = ()
 
 
-class _Start(NamedTuple):
-    """Time before the first life: it starts, whatever else is said of it."""
+class _Outside(NamedTuple):
+    """Time before the first life or after one, and what it means that a coarser signal says there."""
 
     asked: Asked
-    since_ms: int
+    meant: Callable[[Span], Span]
 
 
 class _Waiting(NamedTuple):
     line: int
     at: int  # the how-manieth of its spans
-    starts_since_ms: int | None = None
+    meant: Callable[[Span], Span] | None = None
 
 
 def lines_of(
@@ -82,8 +84,8 @@ def lines_of(
                 if isinstance(piece, Span):
                     spans.append(piece)
                     continue
-                own, since_ms = piece if isinstance(piece, _Start) else (piece, None)
-                waiting.append(_Waiting(len(lines), len(spans), since_ms))
+                own, meant = piece if isinstance(piece, _Outside) else (piece, None)
+                waiting.append(_Waiting(len(lines), len(spans), meant))
                 asked.append(own)
             lines.append(line._replace(spans=spans))
     _fill(lines, waiting, coarse_spans(asked, facts, signals))
@@ -92,17 +94,28 @@ def lines_of(
 
 def _fill(lines: list[Line], waiting: list[_Waiting], answers: list[list[Span]]) -> None:
     """From the last to the first, so that places stay what they are."""
-    for (line, at, since_ms), spans in zip(reversed(waiting), reversed(answers), strict=True):
-        if since_ms is not None:
-            spans = [_starting(span, since_ms) for span in spans]
+    for (line, at, meant), spans in zip(reversed(waiting), reversed(answers), strict=True):
+        if meant is not None:
+            spans = [meant(span) for span in spans]
         known = lines[line].spans
         lines[line] = lines[line]._replace(spans=[*known[:at], *spans, *known[at:]] if known else spans)
 
 
-def _starting(span: Span, since_ms: int) -> Span:
+def _starting(since_ms: int, span: Span) -> Span:
+    """It starts, whatever else is said of it."""
     if all(part.bucket is Bucket.STARTING for part in span.parts):
         return span  # and known is what it waits for
     part = Part(Bucket.STARTING, causes.LOADING, span.to_ms - span.from_ms)
+    return Span(span.from_ms, span.to_ms, (part,), Basis.STEPS, since_ms)
+
+
+def _ended(since_ms: int, span: Span) -> Span:
+    """Its pod holds the GPU for nothing, unless something in it works: a notebook goes on, a program that
+    tells of no run follows, or the one that fell silent lives. Telemetry is of whole minutes: that in which
+    the program ended is the program's."""
+    if span.basis is Basis.LOAD or (makes_progress(span) and span.to_ms > since_ms + MINUTE_MS):
+        return span
+    part = Part(Bucket.ALLOCATED_IDLE, causes.ENDED, span.to_ms - span.from_ms)
     return Span(span.from_ms, span.to_ms, (part,), Basis.STEPS, since_ms)
 
 
@@ -111,7 +124,7 @@ def _asked(holding: Holding, from_ms: int, to_ms: int) -> Asked:
     return Asked(gpu.uuid, gpu.instance, member.pod, member.workload, from_ms, to_ms)
 
 
-_Piece = Span | Asked | _Start
+_Piece = Span | Asked | _Outside
 
 
 class _Lived(NamedTuple):
@@ -124,7 +137,7 @@ class _Lived(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """From one beginning or end of a life to the next."""
+    """In it no life begins or ends, or stops getting on."""
 
     from_ms: int
     to_ms: int
@@ -183,7 +196,10 @@ def _moments(holding: Holding, lived: list[_Lived]) -> Iterator[_Moment]:
     begin_ms, end_ms = holding.from_ms, holding.to_ms
     cuts = {begin_ms, end_ms}
     for one in lived:
-        cuts.update(t for t in (one.from_ms, one.to_ms) if begin_ms < t < end_ms)
+        edges = [one.from_ms, one.to_ms]
+        if len(lived) > 1:  # while one of them hangs, another may tell
+            edges += (t for span in one.spans if not makes_progress(span) for t in (span.from_ms, span.to_ms))
+        cuts.update(t for t in edges if begin_ms < t < end_ms)
     for begin, end in pairwise(sorted(cuts)):
         of_runs: defaultdict[RunId, list[_Lived]] = defaultdict(list)
         for one in lived:
@@ -236,15 +252,14 @@ def _outside(
     by another of its run."""
     ended = max((one for one in lived if one.to_ms <= begin_ms), key=attrgetter("to_ms"), default=None)
     coming = next((one for one in lived if one.from_ms >= end_ms), None)
-    ms = end_ms - begin_ms
+    asked = _asked(holding, begin_ms, end_ms)
     if ended is not None:
-        is_followed = coming is not None and coming.life.run == ended.life.run
-        if is_followed and coming is not None and coming.from_ms - ended.to_ms <= _SOON_MS:
-            part = Part(Bucket.STARTING, causes.RESTARTING, ms)
-        else:
-            part = Part(Bucket.ALLOCATED_IDLE, causes.ENDED, ms)
         since_ms = max(ended.to_ms, holding.began_ms)
-        return ended.life.run, Span(begin_ms, end_ms, (part,), Basis.STEPS, since_ms)
-    if coming is not None and coming.from_ms - holding.began_ms <= _SOON_MS:
-        return coming.life.run, _Start(_asked(holding, begin_ms, end_ms), holding.began_ms)
-    return None, _asked(holding, begin_ms, end_ms)
+        is_followed = coming is not None and coming.life.run == ended.life.run
+        if is_followed and coming is not None and coming.from_ms - ended.to_ms <= SOON_MS:
+            part = Part(Bucket.STARTING, causes.RESTARTING, end_ms - begin_ms)
+            return ended.life.run, Span(begin_ms, end_ms, (part,), Basis.STEPS, since_ms)
+        return ended.life.run, _Outside(asked, partial(_ended, since_ms))
+    if coming is not None and coming.from_ms - holding.began_ms <= SOON_MS:
+        return coming.life.run, _Outside(asked, partial(_starting, holding.began_ms))
+    return None, asked

@@ -55,14 +55,12 @@ def held(facts: Facts, from_ms: int, to_ms: int) -> Held:
         last = to_ms if end_ms is None or end_ms > to_ms else end_ms
         if first >= last:
             continue
-        covered = 0
         for interval in members.get(binding.pod, ()):
             member_end = interval.to_ms
             since = interval.from_ms if interval.from_ms > first else first
             until = last if member_end is None or member_end > last else member_end
             if since >= until:
                 continue
-            covered += until - since
             holdings.append(
                 Holding(
                     binding.gpu,
@@ -78,7 +76,7 @@ def held(facts: Facts, from_ms: int, to_ms: int) -> Held:
                     binding.local_rank,
                 )
             )
-        if binding.pod not in members and last - first - covered > LAGS_MS:
+        if binding.pod not in members and last - first > LAGS_MS:
             told[doubts.HOLDER_UNKNOWN] += last - first
     holdings.sort(key=_order)
     return Held(holdings, told)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import numpy as np
 
-from trilens.model.ledger_facts import Facts, LastStep, LifeKey, StepMinutes
+from trilens.ledger.minutes import MINUTE_MS
+from trilens.model.ledger_facts import LastStep, LifeKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from trilens.ledger.source import Signals
+    from trilens.model.ledger_facts import Facts, StepMinutes
     from trilens.model.run import RankProcess
 
-MINUTE_MS: Final = 60_000
 BEFORE_MS: Final = 3_600_000
+SOON_MS: Final = 3_600_000  # what starts for longer than this is not starting, but idle
 
 
 class _Lasting(Protocol):
@@ -89,9 +89,10 @@ def overlapping(intervals: Sequence[_Interval], from_ms: int, to_ms: int) -> lis
 
 
 def lives_around(lives: Sequence[RankProcess], from_ms: int, to_ms: int) -> list[RankProcess]:
-    """Those of the hour; and of pods, which may have held a GPU for them, those before and after it too."""
+    """Those of the hour; and of pods, which may have held a GPU for them, those before it too, and those that
+    begin in the hour after it."""
     here = set(map(id, _alive(lives, from_ms, to_ms)))
-    return [one for one in lives if one.pod_uid or id(one) in here]
+    return [one for one in lives if (one.pod_uid and one.started_ms < to_ms + SOON_MS) or id(one) in here]
 
 
 def _alive(lives: Sequence[RankProcess], from_ms: int, to_ms: int) -> list[RankProcess]:
@@ -107,8 +108,8 @@ def _minutes_of(
     table = facts.minutes
     first, end = from_ms // MINUTE_MS, -(-to_ms // MINUTE_MS)
     before, after = table.minute < first, table.minute >= end
-    ends = _ends_of_lives(table)
-    starts = np.roll(ends, 1)
+    starts = table.begins_life
+    ends = np.roll(starts, -1)
     # In the order of minutes those before come first, then those of the hour, then those after it.
     last_before = before & (ends | ~np.roll(before, -1))
     first_after = after & (starts | ~np.roll(after, 1))
@@ -118,26 +119,7 @@ def _minutes_of(
     later = dict(facts.later) | {
         _life(table, i): _first_step(table, i) for i in np.flatnonzero(first_after).tolist()
     }
-    return _picked(table, ~before & ~after), earlier, later
-
-
-def _ends_of_lives(table: StepMinutes) -> NDArray[np.bool_]:
-    ends = np.ones(len(table), np.bool_)
-    if len(table):
-        same = np.ones(len(table) - 1, np.bool_)
-        for column in (table.run, table.rank, table.attempt):
-            same &= column[1:] == column[:-1]
-        ends[:-1] = ~same
-    return ends
-
-
-def _picked(table: StepMinutes, chosen: NDArray[np.bool_]) -> StepMinutes:
-    if chosen.all():
-        return table
-    columns: dict[str, Any] = {
-        field.name: getattr(table, field.name)[chosen] for field in fields(table) if field.name != "runs"
-    }
-    return StepMinutes(table.runs, **columns)
+    return table.picked(~before & ~after), earlier, later
 
 
 def _life(table: StepMinutes, i: int) -> LifeKey:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.ledger.amounts import components_of, parts_of, price_of
+from trilens.ledger.doubts import IN_WORDS, PRICE_CHANGED, SEVERAL_CURRENCIES
 from trilens.ledger.imported_hours import imported_portions
 from trilens.model.ledger import Basis, LedgerRow, NodeBill
 
@@ -32,6 +33,7 @@ class _Priced(NamedTuple):
     rate: Rate
     quanta: int | None
     components: dict[str, int]
+    doubts: tuple[Doubt, ...]  # about its price
 
 
 def imported_rows(facts: Facts, prices: PriceBook, hour_ms: int, to_ms: int) -> ImportedRows:
@@ -43,7 +45,7 @@ def imported_rows(facts: Facts, prices: PriceBook, hour_ms: int, to_ms: int) -> 
             found.warned[warned.doubt] += warned.gpu_ms
         priced = [*_priced(pool, facts, prices, hour_ms, to_ms)]
         for one in priced:
-            for doubt in one.rate.doubts:
+            for doubt in one.doubts:
                 found.warned[doubt] += one.pool.gpu_ms
             found.rows.extend(_rows(one, hour_ms))
         found.bills.append(_bill(pool.machine, priced, hour_ms))
@@ -51,13 +53,21 @@ def imported_rows(facts: Facts, prices: PriceBook, hour_ms: int, to_ms: int) -> 
 
 
 def _priced(pool: Pool, facts: Facts, prices: PriceBook, from_ms: int, to_ms: int) -> Iterator[_Priced]:
+    """As of a node: each price for its own time, and a second currency is a gap."""
     rates = prices.rates(pool.machine, 1, from_ms, to_ms)
+    changed = (IN_WORDS[PRICE_CHANGED],) if len(rates) > 1 else ()
+    currency = ""
     for rate in rates:
         part = pool if len(rates) == 1 else _part_of(pool, facts, rate)
         if part is None:
             continue
+        doubted = (*rate.doubts, *changed)
         if rate.per_hour is None:
-            yield _Priced(part, rate, None, {})
+            yield _Priced(part, rate, None, {}, doubted)
+            continue
+        currency = currency or rate.currency
+        if rate.currency != currency:
+            yield _Priced(part, rate, None, {}, (*doubted, IN_WORDS[SEVERAL_CURRENCIES]))
             continue
         components: defaultdict[str, int] = defaultdict(int)
         total = 0
@@ -66,7 +76,7 @@ def _priced(pool: Pool, facts: Facts, prices: PriceBook, from_ms: int, to_ms: in
             total += quanta
             for name, own in components_of(quanta, rate.components).items():
                 components[name] += own
-        yield _Priced(part, rate, total, components)
+        yield _Priced(part, rate, total, components, doubted)
 
 
 def _part_of(pool: Pool, facts: Facts, rate: Rate) -> Pool | None:
@@ -77,10 +87,10 @@ def _part_of(pool: Pool, facts: Facts, rate: Rate) -> Pool | None:
 
 
 def _rows(priced: _Priced, hour_ms: int) -> Iterator[LedgerRow]:
-    pool, rate, total, _ = priced
+    pool, rate, total, _, doubted = priced
     machine = pool.machine
     quanta = None if total is None else parts_of(total, [portion.gpu_ms for portion in pool.portions])
-    codes = {doubt.code for doubt in rate.doubts} | {warned.doubt.code for warned in pool.doubts}
+    codes = {doubt.code for doubt in doubted} | {warned.doubt.code for warned in pool.doubts}
     for i, (holder, bucket, cause, gpu_ms) in enumerate(pool.portions):
         yield LedgerRow(
             hour_ms,

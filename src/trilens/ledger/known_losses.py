@@ -17,7 +17,7 @@ from trilens.model.run import Ending
 if TYPE_CHECKING:
     from trilens.ledger.lost_work import LostSteps
     from trilens.ledger.source import FactSource
-    from trilens.model.ledger_facts import Facts
+    from trilens.model.ledger_facts import Facts, RunHistory
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
 
@@ -48,24 +48,24 @@ class KnownLosses:
                 crashed.add(life.run)
         ways = self._source.repeating(list(lives), guard=guard) if lives else {}
         saved = _checkpoints(facts)
-        found: list[LostSteps] = []
-        for run in sorted(crashed | ways.keys()):
-            seen = (ways.get(run), saved.get(run), tuple(sorted(lives[run], key=repr)))
-            known = self._known.get(run)
-            if known is None or known.seen != seen:
-                known = self._ask(run, seen, known, guard)
-            found += known.lost
-        return found
+        seen: dict[RunId, tuple[object, ...]] = {
+            run: (ways.get(run), saved.get(run), tuple(sorted(lives[run], key=repr)))
+            for run in sorted(crashed | ways.keys())
+        }
+        known = {run: self._known[run] for run in seen if run in self._known}
+        changed = [run for run in seen if run not in known or known[run].seen != seen[run]]
+        histories = self._source.histories(changed, guard=guard) if changed else {}
+        for run in changed:
+            known[run] = self._learn(run, seen[run], histories[run])
+        return [one for run in seen for one in known[run].lost]
 
     def news(self) -> set[int]:
         """Hours whose steps have been found lost since this was last asked."""
         news, self._news = self._news, set()
         return news
 
-    def _ask(
-        self, run: RunId, seen: tuple[object, ...], before: _Known | None, guard: QueryGuard | None
-    ) -> _Known:
-        lost = tuple(lost_steps(self._source.history(run, guard=guard)))
+    def _learn(self, run: RunId, seen: tuple[object, ...], history: RunHistory) -> _Known:
+        lost, before = tuple(lost_steps(history)), self._known.get(run)
         if before is not None:
             changed = set(lost) ^ set(before.lost)
         else:

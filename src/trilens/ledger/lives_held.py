@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from trilens.ledger.holdings import Holding
     from trilens.model.gpu import GpuKey
-    from trilens.model.run import RankProcess
+    from trilens.model.run import RankProcess, RunId
 
 _SECOND_MS: Final = 1_000  # a start is boot plus ticks, and two readings of the boot differ by whole seconds
 
@@ -94,24 +94,28 @@ def _spread(
     if len(places) == 1:
         found[places[0]] += lives
         return
-    rest: list[RankProcess] = []
-    taken: set[int] = set()
+    rest: defaultdict[tuple[RunId, str], list[RankProcess]] = defaultdict(list)
+    taken: list[tuple[int, RankProcess]] = []
     for life in lives:
         own = _told(holdings, places, life)
         if not own:
-            rest.append(life)
+            # A pod may train one thing after another: each has its own number of programs.
+            rest[life.run, life.container or ""].append(life)
         for i in own:
             found[i].append(life)
-        taken.update(own)
-    if not rest:
-        return
-    for containers in {life.container or "" for life in rest}:
-        in_it = [i for i in places if holdings[i].container == containers] if containers else []
+            taken.append((i, life))
+    for (_, container), untold in rest.items():
+        in_it = [i for i in places if holdings[i].container == container] if container else []
         candidates = in_it or places
-        free = [i for i in candidates if i not in taken] or candidates
-        _by_local_rank(
-            holdings, free, [life for life in rest if (life.container or "") == containers], numbers, found
-        )
+        others = {i for i, life in taken if any(_is_beside(life, one) for one in untold)}
+        free = [i for i in candidates if i not in others] or candidates
+        _by_local_rank(holdings, free, untold, numbers, found)
+
+
+def _is_beside(one: RankProcess, other: RankProcess) -> bool:
+    return (one.ended_ms is None or one.ended_ms > other.started_ms) and (
+        other.ended_ms is None or other.ended_ms > one.started_ms
+    )
 
 
 def _told(holdings: Sequence[Holding], places: list[int], life: RankProcess) -> list[int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 from pydantic import ValidationError
 
 from trilens.ledger.price_match import compete
-from trilens.ledger.price_sections import EXTRAS, HIGHEST_PER_HOUR, KEYS, FileSection, MatchSection
+from trilens.ledger.price_sections import EXTRAS, HIGHEST_PER_HOUR, FileSection, MatchSection, keys_of
 from trilens.model.errors import ConfigError
 from trilens.model.price import ExchangeRate, Match, Owned, Power, Price
 from trilens.settings.explain import explain
@@ -171,7 +171,9 @@ def _refuse(at: Place, message: str) -> NoReturn:
 
 
 def _nearest(at: Place) -> str | None:
-    found = difflib.get_close_matches(str(at.path[-1]), KEYS, n=1)
+    *above, name = (one for one in at.path if isinstance(one, str))
+    known = keys_of(above[-1] if above else "")
+    found = difflib.get_close_matches(name, known, n=1) or [key for key in known if key.startswith(name)]
     return found[0] if found else None
 
 

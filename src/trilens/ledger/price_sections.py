@@ -192,14 +192,16 @@ class FileSection(Group):
     prices: tuple[PriceSection, ...] = ()
 
 
-_SECTIONS: Final[tuple[type[BaseModel], ...]] = (
-    FileSection,
-    PriceSection,
-    MatchSection,
-    OwnedSection,
-    PowerSection,
-    ExchangeSection,
-)
-KEYS: Final = sorted(
-    {field.alias or name for section in _SECTIONS for name, field in section.model_fields.items()}
-)
+SECTIONS: Final[dict[str, type[BaseModel]]] = {
+    "": FileSection,
+    "prices": PriceSection,
+    "match": MatchSection,
+    "owned": OwnedSection,
+    "power": PowerSection,
+    "exchange": ExchangeSection,
+}
+
+
+def keys_of(section: str) -> list[str]:
+    """What may stand under that key, or in the file itself."""
+    return sorted(field.alias or name for name, field in SECTIONS[section].model_fields.items())

@@ -1,4 +1,4 @@
-"""What runs cost over their whole lives, as far as every hour of these is booked."""
+"""What runs cost over their whole lives, where all of these is booked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.ledger.cost import added
+from trilens.ledger.known_time import A_MOMENT_MS, known_since_ms
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.run import RunId
@@ -36,16 +37,24 @@ class RunCost(NamedTuple):
 def run_costs(
     book: LedgerBook, lives: Sequence[RunLife], now_ms: int, guard: QueryGuard | None = None
 ) -> dict[RunId, RunCost]:
-    """Without runs of which an hour is not booked: a part would be taken for the whole."""
+    """Without runs of which a part is not booked: it would be taken for the whole."""
     if not lives:
         return {}
     from_ms = min(_hour(one.from_ms) for one in lives)
     to_ms = _hour(now_ms) + HOUR_MS
-    booked = sorted({one.hour_ms for one in book.hours(from_ms, to_ms, guard=guard)})
-    whole = [one.run for one in lives if _is_booked(one, booked, now_ms)]
+    reached = {one.hour_ms: one.upto_ms for one in book.hours(from_ms - HOUR_MS, to_ms, guard=guard)}
+    booked = sorted(reached)
+    begun = {_hour(one.from_ms) for one in lives}
+    since = {hour: known_since_ms(book, hour, reached, guard) for hour in begun}
+    whole = [
+        one.run
+        for one in lives
+        if _is_booked(one, booked, now_ms) and one.from_ms >= since[_hour(one.from_ms)] - A_MOMENT_MS
+    ]
     if not whole:
         return {}
-    window = Window(from_ms, to_ms, {Dimension.RUN: tuple(whole)})
+    # A pod may have held its GPUs for up to an hour before its first process.
+    window = Window(from_ms - HOUR_MS, to_ms, {Dimension.RUN: tuple(whole)})
     found: defaultdict[RunId, list[Sum]] = defaultdict(list)
     for one in book.sums([Dimension.RUN], window, guard=guard):
         found[RunId(str(one.keys[0]))].append(one)
@@ -85,7 +94,7 @@ def _cost(run: RunId, sums: Sequence[Sum]) -> RunCost:
     currencies = {one.currency for one in sums if one.currency}
     time = added((run,), sums)
     if len(currencies) != 1:
-        return RunCost(time, None, None)
+        return RunCost(time._replace(quanta=0, currency=""), None, None)
     return RunCost(time, time.quanta, currencies.pop())
 
 

@@ -63,7 +63,18 @@ def no_signals(from_ms: int) -> Signals:
 class FactSource(Protocol):
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts: ...
 
-    def history(self, run: RunId, *, guard: QueryGuard | None = None) -> RunHistory: ...
+    def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        """The same without the steps, which are most of it."""
+
+    def with_steps(
+        self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Facts:
+        """These, and the steps of a part of their time."""
+
+    def histories(
+        self, runs: Sequence[RunId], *, guard: QueryGuard | None = None
+    ) -> Mapping[RunId, RunHistory]:
+        """Of all of these, also of those of which nothing is known."""
 
     def repeating(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> Mapping[RunId, int]:
         """Those of which a rank has gone forward more than once, in one life or in several: with how many

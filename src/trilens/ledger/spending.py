@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.cost import added, hours_known, whole_hours
+from trilens.ledger.known_time import A_MOMENT_MS, known_since_ms
 from trilens.ledger.why import FOR_NOTHING
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Sum, Window
@@ -59,13 +60,19 @@ def run_spending(
     if not processes:
         return None
     run = processes[0].run
-    ends = [one.ended_ms if one.ended_ms is not None else now_ms for one in processes]
-    life = whole_hours(min(one.started_ms for one in processes), max(ends))
+    from_ms = min(one.started_ms for one in processes)
+    to_ms = max(one.ended_ms if one.ended_ms is not None else now_ms for one in processes)
+    life = whole_hours(from_ms, to_ms)
     booked = book.hours(*life, guard=guard)
-    found = _spending(book, Dimension.RUN, run, run, life, booked, now_ms, guard)
+    found = _spending(book, Dimension.RUN, run, run, from_ms, life, booked, now_ms, guard)
     if found is None or found.part is not None:
         return found
-    return found._replace(part=_ranks_elsewhere(book, run, processes, booked, guard))
+    # One hour tells: that of which it had most, the last of those.
+    hour = max(
+        booked,
+        key=lambda one: (min(one.upto_ms, to_ms) - max(one.hour_ms, from_ms), one.hour_ms, one.revision),
+    )
+    return found._replace(part=_ranks_elsewhere(book, run, processes, hour, guard))
 
 
 def workload_spending(
@@ -79,7 +86,7 @@ def workload_spending(
     """Of one that was there in that time. None where the ledger has nothing of it."""
     life = whole_hours(from_ms, to_ms)
     booked = book.hours(*life, guard=guard)
-    return _spending(book, Dimension.WORKLOAD, workload, workload.name, life, booked, now_ms, guard)
+    return _spending(book, Dimension.WORKLOAD, workload, workload.name, from_ms, life, booked, now_ms, guard)
 
 
 def _spending(
@@ -87,6 +94,7 @@ def _spending(
     dimension: Dimension,
     whose: RunId | WorkloadKey,
     written: str,
+    from_ms: int,
     life: tuple[int, int],
     booked: Sequence[BookedHour],
     now_ms: int,
@@ -114,7 +122,8 @@ def _spending(
         tuple(sorted(buckets, key=lambda one: (-one.gpu_ms, one.keys))),
         hours,
         hours.open > 0 or is_begun,
-        _hours_missing(hours, hours.asked - hours.booked - is_begun),
+        _hours_missing(hours, hours.asked - hours.booked - is_begun)
+        or _begun_before(book, from_ms, life[0], booked, guard),
         _unpriced(total, currencies),
     )
 
@@ -125,7 +134,23 @@ def _hours_missing(hours: HoursKnown, missing: int) -> Doubt | None:
     return Doubt(
         "hours-not-booked",
         f"{missing:,} of its {hours.asked:,} hours are not booked",
-        "trilens ledger says what it is at, trilens cost adds up what is booked",
+        "trilens ledger hours shows those that are, trilens cost adds them up",
+    )
+
+
+def _begun_before(
+    book: LedgerBook, from_ms: int, hour_ms: int, booked: Sequence[BookedHour], guard: QueryGuard | None
+) -> Doubt | None:
+    """In the hour in which Trilens was started, it was there already."""
+    earlier = book.hours(hour_ms - HOUR_MS, hour_ms, guard=guard)
+    reached = {one.hour_ms: one.upto_ms for one in (*earlier, *booked)}
+    unknown_ms = known_since_ms(book, hour_ms, reached, guard) - from_ms
+    if unknown_ms <= A_MOMENT_MS:
+        return None
+    return Doubt(
+        "begun-before-the-ledger",
+        f"it had begun {unknown_ms // A_MOMENT_MS:,} min before the ledger did",
+        "what is spent from then on is in trilens cost",
     )
 
 
@@ -150,15 +175,15 @@ def _ranks_elsewhere(
     book: LedgerBook,
     run: RunId,
     processes: Sequence[RankProcess],
-    booked: Sequence[BookedHour],
+    hour: BookedHour,
     guard: QueryGuard | None,
 ) -> Doubt | None:
-    """Ranks on machines that nobody watches are in no row. One hour tells: the last of the longest."""
-    hour = max(booked, key=lambda one: (one.upto_ms - one.hour_ms, one.hour_ms, one.revision))
+    """Ranks on machines that nobody watches are in no row."""
     there = {
         one.rank: one
         for one in sorted(processes, key=lambda one: one.started_ms)
         if one.started_ms < hour.upto_ms - _MINUTE_MS and one.heard_ms > hour.hour_ms + _MINUTE_MS
+        if one.ended_ms is None or one.ended_ms > hour.hour_ms + _MINUTE_MS
         if any(gpu.startswith(_WHOLE_GPU) for gpu in one.gpus)
     }
     if not there:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class ToldLives:
 
 
 def told_lives(facts: Facts, now_ms: int) -> ToldLives:
-    minutes, blocks = facts.minutes, _blocks(facts.minutes)
+    minutes, blocks = facts.minutes, np.flatnonzero(facts.minutes.begins_life)
     told = _keys(minutes, blocks)
     processes = {LifeKey(one.run, one.rank, one.attempt): one for one in facts.lives}
     # Those with steps first, in the order of their rows: so the number of a row's life rises.
@@ -112,19 +112,6 @@ def told_lives(facts: Facts, now_ms: int) -> ToldLives:
     )
 
 
-def _blocks(minutes: StepMinutes) -> NDArray[np.int64]:
-    """The first row of each life."""
-    if not len(minutes):
-        return np.zeros(0, np.int64)
-    changes = np.ones(len(minutes), np.bool_)
-    changes[1:] = (
-        (minutes.run[1:] != minutes.run[:-1])
-        | (minutes.rank[1:] != minutes.rank[:-1])
-        | (minutes.attempt[1:] != minutes.attempt[:-1])
-    )
-    return np.flatnonzero(changes)
-
-
 def _keys(minutes: StepMinutes, rows: NDArray[np.int64]) -> list[LifeKey]:
     columns = (column[rows].tolist() for column in (minutes.run, minutes.rank, minutes.attempt))
     return [LifeKey(minutes.runs[run], rank, attempt) for run, rank, attempt in zip(*columns, strict=True)]
@@ -141,7 +128,7 @@ def _possible(
     lives told any of these comes with it."""
     jumped = np.zeros(len(started_us), np.bool_)
     if not len(minutes) or not len(started_us):
-        return picked(minutes, np.zeros(len(minutes), np.bool_)), life[:0], jumped
+        return minutes.picked(np.zeros(len(minutes), np.bool_)), life[:0], jumped
     is_off = (
         (minutes.first_end_us > now_us + _SLACK_US)
         | (minutes.last_end_us < started_us[life] - _SLACK_US)
@@ -151,14 +138,7 @@ def _possible(
     is_known = life >= 0
     jumped[life[is_off & is_known]] = True
     counts = is_known & ~is_off
-    return (minutes, life, jumped) if counts.all() else (picked(minutes, counts), life[counts], jumped)
-
-
-def picked(minutes: StepMinutes, rows: NDArray[np.bool_]) -> StepMinutes:
-    columns: dict[str, Any] = {
-        one.name: getattr(minutes, one.name)[rows] for one in fields(minutes) if one.name != "runs"
-    }
-    return replace(minutes, **columns)
+    return (minutes, life, jumped) if counts.all() else (minutes.picked(counts), life[counts], jumped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ DEFINED_AS: Final = {
     Unit.TOKEN: "what a run or an inference server cost in these hours by a million tokens: of all ranks and "
     "kept steps, or those that came out",
     Unit.REQUEST: "what an inference server cost in these hours, idle or not, by the requests that ended",
-    Unit.IMPROVEMENT: "what a run cost from its beginning on by how far its best validation value is from "
-    "its first, in percent of the first",
+    Unit.IMPROVEMENT: "what a run cost from its beginning on, where all of that is booked, by how far its "
+    "best validation value is from its first, in percent of the first",
 }
 
 

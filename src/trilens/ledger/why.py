@@ -9,8 +9,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.ledger import causes
 from trilens.ledger.cost import by_keys, largest_first
-from trilens.model.ledger import Bucket
+from trilens.ledger.known_time import cluster_known_ms
+from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.ledger_sums import Dimension, Episode, Window
 
 if TYPE_CHECKING:
@@ -62,7 +64,6 @@ class Why:
 def why(
     book: LedgerBook,
     window: Window,
-    now_ms: int,
     *,
     limit: int | None = None,
     guard: QueryGuard | None = None,
@@ -76,7 +77,7 @@ def why(
     free = any(one.keys[0] == Bucket.UNALLOCATED for one in nothing)
     elsewhere = _only(window, tuple(one for one in buckets if one != Bucket.UNALLOCATED))
     episodes = book.episodes(elsewhere, limit=_LOOKED_AT, guard=guard) if nothing else []
-    found = [*_together(episodes), *(_free(book, window, now_ms, guard) if free else [])]
+    found = [*_together(_continued(episodes)), *(_free(book, window, guard) if free else [])]
     worth = {one.currency: one.quanta for one in wholes}
     # Two currencies cannot be compared: that in which more was spent comes first, then what has no price.
     found.sort(
@@ -121,7 +122,45 @@ def _together(episodes: Sequence[Episode]) -> list[Found]:
     for at, one in enumerate(episodes):
         alike = (one.bucket, one.cause, one.workload, one.run, one.cluster, one.currency)
         grouped[alike if one.bucket in _PUT_TOGETHER else at].append(one)
-    return [Found(_merged(alike), len(alike)) for alike in grouped.values()]
+    return [Found(_merged(alike), _times(alike)) for alike in grouped.values()]
+
+
+def _times(episodes: Sequence[Episode]) -> int:
+    """How often it began: what goes on since before counts where nothing is known to have begun before."""
+    begun = [one.since_ms for one in episodes if one.since_ms is not None]
+    untold = [one.first_ms for one in episodes if one.since_ms is None]
+    return len(begun) + (bool(untold) and min(untold) < min(begun, default=1 << 62))
+
+
+def _continued(episodes: Sequence[Episode]) -> list[Episode]:
+    """With what has gone on since before put to what it is: since when something goes on is told in the hour
+    in which it begins and in the one after, and from then on not."""
+    told: defaultdict[object, list[Episode]] = defaultdict(list)
+    goes_on: list[Episode] = []
+    for one in episodes:
+        if one.since_ms is None:
+            goes_on.append(one)
+        else:
+            told[_what(one)].append(one)
+    found: list[Episode] = []
+    for one in goes_on:
+        of_it = told[_what(one)]
+        begun = [at for at, other in enumerate(of_it) if other.last_ms + HOUR_MS == one.first_ms]
+        # Of several beginnings, nobody knows which one it goes on from.
+        again = any(one.first_ms <= (other.since_ms or 0) <= one.last_ms for other in of_it)
+        if len(begun) == 1 and not again:
+            before = of_it[begun[0]]
+            of_it[begun[0]] = _merged((before, one))._replace(since_ms=before.since_ms, step=before.step)
+        else:
+            found.append(one)
+    return [*found, *(one for of_it in told.values() for one in of_it)]
+
+
+def _what(one: Episode) -> tuple[object, ...]:
+    """What was never used is only known to be idle once nobody knows since when."""
+    cause = causes.IDLE if one.cause == causes.NEVER_USED else one.cause
+    whose = (one.workload, one.run) if one.workload is not None else (one.node,)
+    return one.bucket, cause, one.cluster, one.currency, *whose
 
 
 def _merged(episodes: Sequence[Episode]) -> Episode:
@@ -142,17 +181,17 @@ def _merged(episodes: Sequence[Episode]) -> Episode:
     )
 
 
-def _free(book: LedgerBook, window: Window, now_ms: int, guard: QueryGuard | None) -> list[Found]:
-    """GPUs come free and are taken all the time: what counts is how many of a cluster were, on the whole."""
+def _free(book: LedgerBook, window: Window, guard: QueryGuard | None) -> list[Found]:
+    """GPUs come free and are taken all the time: what counts is how many of a cluster were, on average."""
     only = _only(window, (Bucket.UNALLOCATED.value,))
     by = (Dimension.CLUSTER, Dimension.CAUSE, Dimension.NODE)
     of_nodes = by_keys(book.sums(by, only, guard=guard))
-    elapsed_ms = max(1, min(window.to_ms, now_ms) - window.from_ms)
     found = []
     for one in by_keys(of_nodes, keep=(0, 1)):
         cluster, cause = one.keys
         nodes = [str(of_node.keys[2]) for of_node in largest_first(of_nodes) if of_node.keys[:2] == one.keys]
-        gpus = max(1, round(one.gpu_ms / elapsed_ms))
+        known_ms = max(1, cluster_known_ms(book, str(cluster), window, guard))
+        gpus = max(1, round(one.gpu_ms / known_ms))
         episode = Episode(
             Bucket.UNALLOCATED,
             str(cause),

@@ -48,6 +48,16 @@ class Bucket(StrEnum):
         """What goodput counts."""
         return self in (Bucket.PRODUCTIVE, Bucket.SERVING_BUSY)
 
+    @property
+    def is_progress(self) -> bool:
+        """A program got on with it, to whatever end: its GPU works."""
+        return self.is_useful or self in (
+            Bucket.DATA_WAIT,
+            Bucket.SYNC_WAIT,
+            Bucket.CHECKPOINT,
+            Bucket.RECOMPUTE,
+        )
+
 
 class Basis(StrEnum):
     """What a bucket was told by, the finest first."""
@@ -58,6 +68,11 @@ class Basis(StrEnum):
     PHASE = "phase"  # what Kubernetes says of its pods
     NODE = "node"  # of time that nobody holds: what is known of the machine
     NONE = "none"  # held, and nobody told what for: counted as productive, and left out of goodput
+
+    @property
+    def is_signal(self) -> bool:
+        """Whether something told what a GPU was used for."""
+        return self in (Basis.STEPS, Basis.LOAD, Basis.GPU)
 
 
 class Holder(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 DATA_PHASES: Final = ("data",)
 SYNC_PHASES: Final = ("grad_sync", "barrier")
 CHECKPOINT_PHASES: Final = ("checkpoint",)
+
+WORKS_MS: Final = (
+    60_000  # of a GPU after a fault: the last step of a program that is about to fail is no work
+)
 
 
 class LifeKey(NamedTuple):
@@ -88,6 +92,22 @@ class StepMinutes:
     def __len__(self) -> int:
         return len(self.run)
 
+    @property
+    def begins_life(self) -> NDArray[np.bool_]:
+        """Of each row, whether it is the first of its life."""
+        begins = np.ones(len(self), np.bool_)
+        begins[1:] = (
+            (self.run[1:] != self.run[:-1])
+            | (self.rank[1:] != self.rank[:-1])
+            | (self.attempt[1:] != self.attempt[:-1])
+        )
+        return begins
+
+    def picked(self, rows: NDArray[np.bool_]) -> StepMinutes:
+        """Only these rows."""
+        columns = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "runs"}
+        return replace(self, **columns)
+
 
 def no_minutes() -> StepMinutes:
     narrow, wide = np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -107,6 +127,7 @@ class Facts:
     owners: Mapping[WorkloadKey, Sequence[Owner]] = field(default_factory=dict)
     phases: Sequence[PhaseInterval] = ()
     faults: Sequence[EventRecord] = ()  # of GPUs, from a day before on: what they broke may still be
+    worked: Mapping[str, Sequence[int]] = field(default_factory=dict)  # hours of these GPUs, as booked before
     runs: Mapping[RunId, RunFacts] = field(default_factory=dict)  # of the lives below
     lives: Sequence[RankProcess] = ()  # also those before, and an hour after, in pods that held a GPU in it
     minutes: StepMinutes = field(default_factory=no_minutes)

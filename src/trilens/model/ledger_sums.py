@@ -92,7 +92,7 @@ class Episode(NamedTuple):
     first_ms: int  # first and last hour of it in the window
     last_ms: int
     step: int | None
-    gpus: int
+    gpus: int  # of those without a UUID as many as it takes for so much time
     gpu_ms: int
     quanta: int
     unpriced_ms: int

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from trilens.model.run import Tracker
 
+OURS = "trilens."  # how names begin that Trilens writes to a tracker
 RUN_TAG = "trilens.run"  # what a run in a tracker is tagged with, to name the same run here
 
 

@@ -192,11 +192,13 @@ class System:
                     self._intake,
                     max_body,
                 ),
-                workloads=WorkloadsApi(kept.workloads, intakes, self.runner, max_body, kept.gpus, self.gpus),
+                workloads=WorkloadsApi(
+                    kept.workloads, intakes, self.runner, max_body, kept.gpus, self.gpus, kept.ledger
+                ),
                 gpus=GpusApi(kept.gpus, kept.workloads, self.gpus, intakes, self.runner, max_body),
                 events=EventsApi(kept.events, kept.workloads, self.agents, self.runner, max_body),
                 output=OutputApi(kept.workloads, self.agents, self.runner, max_body),
-                runs=RunsApi(kept.runs, kept.workloads, self.runner, max_body),
+                runs=RunsApi(kept.runs, kept.workloads, self.runner, max_body, kept.ledger),
                 lineage=LineageApi(kept.runs, self.runner, max_body),
                 run_traces=RunTracesApi(kept.runs, self.runner),
                 experiments=ExperimentsApi(

@@ -16,6 +16,7 @@ from trilens.ledger.burn import burn
 from trilens.ledger.cost import by_keys
 from trilens.ledger.forecast import month_bounds, month_of, spent_by
 from trilens.ledger.goodput import goodput
+from trilens.ledger.sharing import FLEET_KEY
 from trilens.model.errors import StoreError
 from trilens.model.ledger import HOUR_MS, as_amount, as_quanta
 from trilens.model.ledger_sums import Dimension, Window
@@ -128,10 +129,14 @@ def _rates(book: LedgerBook, now_ms: int) -> Iterator[PhaseSample]:
         if rate.unpriced:
             yield PhaseSample(UNPRICED, _labels(("cluster", "gpu_model"), rate.keys), rate.unpriced)
     workloads = burn(book, (Dimension.WORKLOAD, Dimension.TEAM), now_ms, {})
+    named: defaultdict[tuple[tuple[str, str], ...], int] = defaultdict(int)
     for rate in workloads.rates if workloads is not None else ():
         key, team = rate.keys
         if isinstance(key, WorkloadKey) and rate.currency:
-            yield PhaseSample(WORKLOAD_RATE, _of_workload(key, team, rate.currency), _amount(rate.quanta))
+            # One that was deleted and made again within the hour has the same name.
+            named[tuple(_of_workload(key, team, rate.currency).items())] += rate.quanta
+    for labels, quanta in named.items():
+        yield PhaseSample(WORKLOAD_RATE, dict(labels), _amount(quanta))
 
 
 def _of_workload(key: WorkloadKey, team: object, currency: str) -> dict[str, str]:
@@ -196,7 +201,7 @@ def _standing(book: LedgerBook, budgets: Sequence[Budget], now_ms: int) -> Itera
 
 
 def _labels(names: Sequence[str], keys: Keys) -> dict[str, str]:
-    return {name: "" if key is None else str(key) for name, key in zip(names, keys, strict=True)}
+    return {name: "" if key in (None, FLEET_KEY) else str(key) for name, key in zip(names, keys, strict=True)}
 
 
 def _amount(quanta: int) -> float:

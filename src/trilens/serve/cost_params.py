@@ -27,8 +27,10 @@ def read_window(params: Params, now_ms: int) -> Window:
     to_ms = min(params.time_ms("to", last_ms), last_ms)
     from_ms = params.time_ms("from", to_ms - _DEFAULT_MS)
     if from_ms >= to_ms:
+        is_future = from_ms >= last_ms
         raise RequestError(
-            'invalid parameter "from": it is not before the end', hint="nothing is known of the future"
+            'invalid parameter "from": it is not before the end',
+            hint="nothing is known of the future" if is_future else None,
         )
     return Window(*whole_hours(from_ms, to_ms), read_where(params))
 

@@ -24,8 +24,11 @@ def cause_sentence(cause: Cause, window: Window) -> str:
     if one.since_ms is not None and one.bucket is not Bucket.RECOMPUTE:  # lost work does not go on
         said += f" since {moment(one.since_ms, window)}"
     gpus = "1 GPU" if one.gpus == 1 else f"{one.gpus:,} GPUs"
-    hours = one.gpu_ms / max(one.gpus, 1) / HOUR_MS
-    return ", ".join([f"{_whose(one)}: {said}", gpus, _length(hours), _amount(one)])
+    if one.bucket is Bucket.UNALLOCATED:  # how many, changes all the time
+        lasted = f"{gpus} on average, {one.gpu_ms / HOUR_MS:,.1f} GPU-hours"
+    else:
+        lasted = f"{gpus}, {_length(one.gpu_ms / max(one.gpus, 1) / HOUR_MS)}"
+    return ", ".join([f"{_whose(one)}: {said}", lasted, _amount(one)])
 
 
 def moment(t_ms: int, window: Window) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from trilens.ledger.burn import known_ms
-from trilens.ledger.cost import booked_stretches, by_keys, hours_known
+from trilens.ledger.cost import booked_stretches, by_keys, hours_known, largest_first
 from trilens.ledger.known_losses import KnownLosses
+from trilens.ledger.known_time import known_ms
+from trilens.ledger.run_cost import RunLife, run_costs
 from trilens.ledger.unit_cost import COUNTED_IN, DEFINED_AS, Served, per_unit, served, together
 from trilens.ledger.work_done import work_done
 from trilens.ledger.worth import default_metric, validated_course
@@ -201,7 +202,8 @@ class CostUnitsApi:
             return
         spent = by_keys(book.sums([Dimension.RUN], window, guard=guard))
         counted: dict[object, _Counted] = {}
-        begun_ms = window.from_ms
+        lives: list[RunLife] = []
+        now_ms = self._now_ms()
         for run in [RunId(str(one.keys[0])) for one in spent if one.keys[0] is not None][:_MOST_RUNS]:
             validations = source.validations(run, guard=guard)
             metric = default_metric([name for one in validations for name in one.values], ())
@@ -214,13 +216,11 @@ class CostUnitsApi:
             told = f"{metric} {course.points[0].value:.4g} -> {best.value:.4g}"
             counted[run] = _Counted(Decimal(repr(percent)), told)
             facts = source.runs(run=run, limit=1, guard=guard)
-            begun_ms = min([begun_ms, *(one.created_ms for one in facts)])
-        if counted:
-            since = Window(
-                begun_ms - begun_ms % _DAY_MS, window.to_ms, {Dimension.RUN: tuple(map(str, counted))}
-            )
-            costs = by_keys(book.sums([Dimension.RUN], since, guard=guard))
-            yield from self._told(Dimension.RUN, costs, counted, guard)
+            ends = [one.ended_ms for one in source.processes([run], guard=guard)]
+            ended_ms = max((now_ms if end is None else end for end in ends), default=now_ms)
+            lives += [RunLife(run, one.created_ms, ended_ms) for one in facts]
+        costs = [one.time for one in run_costs(book, lives, now_ms, guard).values()]
+        yield from self._told(Dimension.RUN, largest_first(costs), counted, guard)
 
 
 def _known(book: LedgerBook, stretches: Spans, guard: QueryGuard) -> Spans:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trilens.ledger.goodput import goodput
-from trilens.ledger.sharing import fleet_named
 from trilens.model.ledger import as_amount
 from trilens.model.workload import WorkloadKey
 from trilens.serve.cost_answers import (
@@ -156,7 +155,7 @@ def burn_answer(by: Sequence[Dimension], burn: Burn) -> BurnAnswer:
     def rates(by: Sequence[Dimension], told: Sequence[Rate]) -> list[RateAnswer]:
         return [
             RateAnswer(
-                keys_answer(by, fleet_named(by, one.keys)),
+                keys_answer(by, one.keys),
                 one.currency or None,
                 amount_text(one.quanta) if one.currency else None,
                 one.gpus,

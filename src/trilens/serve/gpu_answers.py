@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from trilens.serve.workload_answers import DoubtAnswer  # noqa: TC001 - msgspec reads annotations when it runs
+from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001 - msgspec reads annotations when it runs
 
 
 class HolderAnswer(msgspec.Struct, frozen=True):

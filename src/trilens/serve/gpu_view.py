@@ -6,8 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from trilens.model.gpu import Gpu
+from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.gpu_answers import GpuAnswer, HolderAnswer
-from trilens.serve.workload_answers import DoubtAnswer, MemberGpuAnswer
+from trilens.serve.workload_answers import MemberGpuAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

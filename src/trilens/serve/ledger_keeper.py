@@ -115,6 +115,7 @@ class LedgerKeeper:
         self._late_since = 0
         self._late_due_ms = 0
         self._open_due_ms = 0
+        self._open_fails = False
         self._lock = threading.Lock()
         self._told: dict[int, Reason] = {}
         self.state = KeeperState()
@@ -133,12 +134,16 @@ class LedgerKeeper:
         if self._thread.is_alive():
             self._thread.join()
 
-    def recompute(self, from_ms: int, to_ms: int) -> int:
-        """Asks for the hours that begin in the span, as far as they are over; how many these are. The open
-        hour, if it is among them, is booked next."""
-        open_ms = hour_of(self._clock_ms())
-        hours = range(hour_of(from_ms), min(to_ms, open_ms), HOUR_MS)
-        if open_ms < to_ms:
+    def recompute(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> int:
+        """Asks for the hours that begin in the span, as far as they are over and there is anything to know of
+        them; how many these are. The open hour, if it is among them, is booked next."""
+        now_ms = self._clock_ms()
+        first_ms, end_ms = hour_of(from_ms), min(to_ms, hour_of(now_ms))
+        hours = {one.hour_ms for one in self._book.hours(first_ms, end_ms, guard=guard)}
+        if self._first_ms is not None:
+            known_ms = max(first_ms, self._first_ms, now_ms - self._kept_ms)
+            hours.update(range(hour_of(known_ms), end_ms, HOUR_MS))
+        if end_ms < to_ms:
             self._open_due_ms = 0
         self._tell(hours, Reason.ASKED)
         return len(hours)
@@ -186,10 +191,15 @@ class LedgerKeeper:
             log.exception("keeping the ledger failed")
             self._complain("ledger", "a defect; the server's log says more")
         else:
-            self.state.troubles.pop("ledger", None)
+            if not self._fails():
+                self.state.troubles.pop("ledger", None)
             return rest_s
         self.state.failures += 1
         return _AFTER_FAILURE_S
+
+    def _fails(self) -> bool:
+        """An hour that waits to be tried again is a trouble until it is booked."""
+        return self._open_fails or (self._working is not None and self._working.due.fails)
 
     def _complain(self, what: str, why: str) -> None:
         if self.state.troubles.get(what) != why:
@@ -261,15 +271,17 @@ class LedgerKeeper:
         self._open_due_ms = now_ms + _OPEN_EVERY_MS
         if now_ms == hour or not working.due.may_take(hour, now_ms):
             return
+        self._open_fails = True  # unless it is booked now
         for computed in working.booking.hours(
             hour, hour + HOUR_MS, self._prices, now_ms, guard=self._new_guard()
         ):
             self._write(working.due, [computed], Reason.OPEN, now_ms)
+        self._open_fails = False
+        self.state.upto_ms = now_ms
         if self._on_booked is not None:
             self._on_booked(now_ms)
-        took_s = time.monotonic() - began_s
+        self.state.took_s = took_s = time.monotonic() - began_s
         self._open_due_ms = now_ms + max(_OPEN_EVERY_MS, round(1000 * took_s * _OPEN_SHARE))
-        self.state.upto_ms, self.state.took_s = now_ms, took_s
 
     def _book_stretch(self, working: _Working, stretch: Stretch) -> None:
         """A failure concerns the hour that it came at: the others go on without it."""

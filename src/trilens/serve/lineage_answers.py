@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001
 from trilens.serve.run_answers import CheckpointAnswer, Value  # noqa: TC001  msgspec reads the annotations
-from trilens.serve.workload_answers import DoubtAnswer  # noqa: TC001
 
 
 class BatchAnswer(msgspec.Struct, frozen=True):

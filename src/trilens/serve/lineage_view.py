@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from trilens.lineage.history import holds
+from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.lineage_answers import (
     BatchAnswer,
     CheckpointContents,
@@ -18,7 +19,6 @@ from trilens.serve.lineage_answers import (
     StepOfRank,
 )
 from trilens.serve.run_view import checkpoint_answer, told, values_answer
-from trilens.serve.workload_answers import DoubtAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

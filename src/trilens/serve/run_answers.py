@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001
 from trilens.serve.event_answers import WorkloadName  # noqa: TC001  msgspec reads the annotations
-from trilens.serve.workload_answers import DoubtAnswer  # noqa: TC001
+from trilens.serve.spending_answer import SpendingAnswer  # noqa: TC001
 
 Value = float | str
 
@@ -187,6 +188,7 @@ class RunDetail(msgspec.Struct, frozen=True):
     notes: list[NoteAnswer]
     artifacts: list[ArtifactAnswer]
     lost: dict[str, int]
+    spent: SpendingAnswer | None
 
 
 class RunPage(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trilens.lineage.contents import checkpoints
 from trilens.lineage.standing import current_lives
 from trilens.model.run import Ending
+from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.run_answers import (
     ArtifactAnswer,
@@ -24,11 +25,12 @@ from trilens.serve.run_answers import (
     TrackerRun,
     ValidationAnswer,
 )
-from trilens.serve.workload_answers import DoubtAnswer
+from trilens.serve.spending_answer import spending_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trilens.ledger.spending import Spending
     from trilens.lineage.contents import Checkpoint
     from trilens.lineage.history import History, Part
     from trilens.lineage.standing import Standing
@@ -101,6 +103,7 @@ def run_detail(
     validations: Sequence[ValidationRecord],
     notes: Sequence[NoteRecord],
     artifacts: Sequence[ArtifactName],
+    spent: Spending | None,
 ) -> RunDetail:
     lost: Counter[str] = Counter()
     for process in history.processes:
@@ -131,6 +134,7 @@ def run_detail(
         ],
         [artifact_answer(one) for one in artifacts],
         dict(lost),
+        spending_answer(spent),
     )
 
 

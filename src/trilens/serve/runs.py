@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response
 
+from trilens.ledger.spending import run_spending
 from trilens.lineage.contents import checkpoints
 from trilens.lineage.history import History
 from trilens.lineage.naming import meant
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from trilens.ledger.source import LedgerBook
+    from trilens.ledger.spending import Spending
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RunFacts
+    from trilens.model.run import RankProcess, RunFacts
     from trilens.model.workload import WorkloadKey
     from trilens.serve.event_view import MembershipsOfPods
     from trilens.serve.params import Params
@@ -46,7 +49,7 @@ _TEXTS: Final = frozenset({"stacks"})
 
 
 class RunsApi:
-    """`source` and `memberships` are None where nothing is kept."""
+    """`source`, `memberships` and `book` are None where nothing is kept."""
 
     def __init__(
         self,
@@ -54,8 +57,10 @@ class RunsApi:
         memberships: MembershipsOfPods | None,
         runner: QueryRunner,
         max_body: int,
+        book: LedgerBook | None = None,
     ) -> None:
         self._source = source
+        self._book = book
         self._memberships = memberships
         self._runner = runner
         self._max_body = max_body
@@ -102,6 +107,7 @@ class RunsApi:
                 source.validations(facts.run, guard=guard),
                 source.notes(facts.run, limit=_NOTES, guard=guard),
                 source.artifacts(facts.run, guard=guard),
+                self._spent(history.processes, guard),
             )
 
         return await self._answer(request, read)
@@ -142,6 +148,11 @@ class RunsApi:
             "X-Content-Type-Options": "nosniff",
         }
         return Response(content, headers=headers, media_type=media_type)
+
+    def _spent(self, processes: Sequence[RankProcess], guard: QueryGuard) -> Spending | None:
+        if self._book is None:
+            return None
+        return run_spending(self._book, processes, time.time_ns() // 1_000_000, guard)
 
     def _known(self, run: str, guard: QueryGuard) -> tuple[RunSource, RunFacts]:
         return known_run(self._source, run, guard)

@@ -1,7 +1,8 @@
-"""What Trilens knows of a run and its tracker does not: GPU-hours, how busy the GPUs were and what it cost.
+"""What Trilens knows of a run and its tracker does not: GPU-hours, how busy the GPUs were, what it cost and
+how much of that was of use.
 
-Written at the end of a run, and every few minutes while it runs; only what changed, so that a restart of the
-server or a second one writes nothing twice. What is not known is not written.
+Cost, goodput and GPU-hours are the ledger's, once it has booked every hour of the run. What is not known is
+not among the figures: a part of the truth would be taken for all of it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from trilens.ledger.run_cost import RunLife, run_costs
+from trilens.ledger.goodput import goodput
+from trilens.ledger.spending import run_spending
 from trilens.lineage.gpu_time import gpu_time
 from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, as_amount
@@ -23,27 +25,35 @@ from trilens.model.tracked_run import RUN_TAG
 from trilens.promql.annotations import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
     from concurrent.futures import Future
     from typing import Any
 
-    from trilens.collect.trackers.mlflow import MlflowServer
-    from trilens.collect.trackers.wandb_api import WandbProject
     from trilens.ledger.source import LedgerBook
+    from trilens.ledger.spending import Spending
     from trilens.lineage.gpu_time import GpuTime
     from trilens.model.run import RankProcess, RunFacts
     from trilens.model.tracked_run import TrackedRun
     from trilens.serve.own_queries import OwnQueries, Shown
 
-    Send = Callable[[TrackedRun, Mapping[str, float]], None]
+    Figure = float | str
 
 log = logging.getLogger(__name__)
 
 GPU_HOURS: Final = "trilens.gpu_hours"
 GPU_UTILIZATION: Final = "trilens.gpu_utilization"
-COST: Final = "trilens.cost"  # and the currency: trilens.cost_USD
-_EVERY_S: Final = 300.0
-_TRIED_MS: Final = 86_400_000  # after a run's end: its program's records may come late, from a spool
+COST: Final = "trilens.cost"
+COST_CURRENCY: Final = "trilens.cost_currency"
+COST_WASTED: Final = "trilens.cost_wasted"
+GOODPUT: Final = "trilens.goodput"
+PROVISIONAL: Final = "trilens.provisional"  # while an hour of it is open in the ledger
+OF_LEDGER: Final = (COST, COST_CURRENCY, COST_WASTED, GOODPUT, PROVISIONAL)
+
+SOON_S: Final = 300.0
+LATER_S: Final = 3600.0  # once it is over and booked
+# After a run's end: the ledger computes an hour again for a day, and records may come late, from a spool.
+LOOKED_AFTER_MS: Final = 26 * HOUR_MS
+_TOLD_OF: Final = 0.9  # of its time some signal has to tell, or goodput would be that of the rest
 _QUERY_S: Final = 30.0
 _LOOKED_AT: Final = 500  # moments of a run at which the GPUs are looked at, however long it took
 _SHORTEST_STEP_S: Final = 15
@@ -57,13 +67,10 @@ class Runs(Protocol):
 
 
 class Known(NamedTuple):
-    """`cost` is None unless every hour of the run is booked and priced."""
+    """`again_s` is after how many seconds they may be others; None where they will not."""
 
-    gpu_hours: float
-    utilization: float | None
-    is_over: bool
-    cost: float | None = None
-    currency: str | None = None
+    figures: Mapping[str, Figure]
+    again_s: float | None
 
 
 class RunFigures:
@@ -83,30 +90,29 @@ class RunFigures:
         self._loop = loop
 
     def of(self, run: TrackedRun) -> Known | None:
+        """None where nobody has told of it."""
         ours = self._ours(run)
-        if ours is None:
+        processes = self._runs.processes([ours]) if ours is not None else []
+        if not processes:
             return None
         now_ms = time.time_ns() // 1_000_000
-        held = gpu_time(self._runs.processes([ours]), now_ms)
-        if held is None or held.silent:
-            return None  # a part of the truth would be taken for all of it
-        known = Known(round(held.seconds / 3600, 4), self._utilization(held), held.is_over)
-        return self._with_cost(known, RunLife(ours, held.from_ms, held.to_ms), now_ms)
+        spent = run_spending(self._book, processes, now_ms) if self._book is not None else None
+        held = gpu_time(processes, now_ms)
+        figures = _figures(spent, held, self._utilization(held))
+        return Known(figures, self._again_s(processes, spent, now_ms))
 
     def utilization(self, run: RunId) -> float | None:
         """How busy its GPUs were, of all the time that it held them."""
-        held = gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000)
-        return self._utilization(held) if held is not None and not held.silent else None
+        return self._utilization(gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000))
 
-    def _with_cost(self, known: Known, life: RunLife, now_ms: int) -> Known:
-        """The ledger's GPU-hours too: it knows parts of GPUs, and when a pod held one without a process."""
-        cost = run_costs(self._book, [life], now_ms).get(life.run) if self._book is not None else None
-        if cost is None:
-            return known
-        known = known._replace(gpu_hours=round(cost.time.gpu_ms / HOUR_MS, 4))
-        if cost.quanta is None or cost.time.unpriced_ms:
-            return known
-        return known._replace(cost=round(float(as_amount(cost.quanta)), 4), currency=cost.currency)
+    def _again_s(self, processes: Sequence[RankProcess], spent: Spending | None, now_ms: int) -> float | None:
+        ends = [one.ended_ms for one in processes if one.ended_ms is not None]
+        if len(ends) < len(processes):
+            return SOON_S
+        if self._book is None or max(ends) < now_ms - LOOKED_AFTER_MS:
+            return None
+        is_booked = spent is not None and spent.part is None and not spent.is_provisional
+        return LATER_S if is_booked else SOON_S
 
     def _ours(self, run: TrackedRun) -> RunId | None:
         if tagged := run.tags.get(RUN_TAG):
@@ -118,11 +124,11 @@ class RunFigures:
                 self._told_s = time.monotonic()
             return self._told.get((run.tracker.system, run.tracker.run))
 
-    def _utilization(self, held: GpuTime) -> float | None:
+    def _utilization(self, held: GpuTime | None) -> float | None:
         loop = self._loop
-        seconds = (held.to_ms - held.from_ms) // 1000
-        if loop is None or seconds < 1:
+        if loop is None or held is None or held.silent or held.to_ms - held.from_ms < 1000:
             return None
+        seconds = (held.to_ms - held.from_ms) // 1000
         names = quote("|".join(map(re.escape, sorted(held.gpus))))
         step = max(_SHORTEST_STEP_S, seconds // _LOOKED_AT)
         query = (
@@ -150,70 +156,28 @@ def _wait(asked: Future[Sequence[Shown]]) -> Sequence[Shown]:
         asked.cancel()
 
 
-class WriteBack:
-    """Writes what changed, at the end at once, before that now and then."""
-
-    def __init__(self, known: Callable[[TrackedRun], Known | None], send: Send) -> None:
-        self._known = known
-        self._send = send
-        self._written: dict[str, _Written] = {}
-
-    def write(self, run: TrackedRun) -> bool:
-        """Whether that was the last: the run is over, for the tracker and for its program."""
-        name = run.tracker.run
-        before = self._written.get(name, _Written())
-        state = "over" if run.state not in ("running", "scheduled") else "running"
-        if state == before.state and time.monotonic() - before.at_s < _EVERY_S:
-            return False
-        known = self._known(run)
-        figures = _figures(known)
-        if figures and (state, figures) != (before.state, before.figures):
-            self._send(run, figures)
-        if state == "over" and (_is_long_ago(run) if known is None else known.is_over):
-            self._written.pop(name, None)
-            return True
-        self._written[name] = _Written(time.monotonic(), figures, state)
-        return False
-
-
-class _Written(NamedTuple):
-    at_s: float = -math.inf
-    figures: Mapping[str, float] = {}
-    state: str | None = None
-
-
-def _figures(known: Known | None) -> dict[str, float]:
-    """Nothing of what is not known."""
-    if known is None:
-        return {}
-    told = {
-        GPU_HOURS: known.gpu_hours,
-        GPU_UTILIZATION: known.utilization,
-        f"{COST}_{known.currency}": known.cost,
-    }
+def _figures(spent: Spending | None, held: GpuTime | None, utilization: float | None) -> dict[str, Figure]:
+    """The ledger's GPU-hours where it has them all: it knows parts of GPUs, and when a pod held one without a
+    process."""
+    told: dict[str, Figure | None] = {GPU_UTILIZATION: utilization}
+    if spent is not None and spent.part is None:
+        told |= _booked(spent)
+    elif held is not None and not held.silent:
+        told[GPU_HOURS] = round(held.seconds / 3600, 4)
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _is_long_ago(run: TrackedRun) -> bool:
-    return run.ended_ms is not None and run.ended_ms < time.time_ns() // 1_000_000 - _TRIED_MS
+def _booked(spent: Spending) -> dict[str, Figure | None]:
+    useful, told, _ = goodput(spent.total)
+    return {
+        GPU_HOURS: round(spent.total.gpu_ms / HOUR_MS, 4),
+        COST: _amount(spent.quanta),
+        COST_CURRENCY: spent.total.currency if spent.quanta is not None else None,
+        COST_WASTED: _amount(spent.for_nothing),
+        GOODPUT: round(useful, 4) if useful is not None and (told or 0) >= _TOLD_OF else None,
+        PROVISIONAL: "true" if spent.is_provisional else "false",
+    }
 
 
-def to_mlflow(server: MlflowServer) -> Send:
-    """As tags, which stand on the run's page, and as metrics, by which runs are sorted and compared."""
-
-    def send(run: TrackedRun, figures: Mapping[str, float]) -> None:
-        tags = {name: f"{value:.10g}" for name, value in figures.items()}
-        if any(run.tags.get(name) != text for name, text in tags.items()):  # or a restart would write again
-            server.write(run.tracker.run, tags, figures, time.time_ns() // 1_000_000)
-
-    return send
-
-
-def to_wandb(project: WandbProject) -> Send:
-    """Only at the end: a summary is written as a whole, and while a program runs it writes its own."""
-
-    def send(run: TrackedRun, figures: Mapping[str, float]) -> None:
-        if run.state != "running" and any(run.metrics.get(name) != value for name, value in figures.items()):
-            project.write(run.tracker.run, figures)
-
-    return send
+def _amount(quanta: int | None) -> float | None:
+    return round(float(as_amount(quanta)), 4) if quanta is not None else None

@@ -47,20 +47,20 @@ def _named(
     settings: Settings, known: Callable[[TrackedRun], Known | None]
 ) -> Iterator[tuple[TrackerReader, Followed, Figures | None]]:
     # Their libraries are loaded only where a tracker is named: most servers follow none.
-    from trilens.serve.tracker_figures import WriteBack, to_mlflow, to_wandb
+    from trilens.serve.write_back import ToMlflow, ToWandb, WriteBack
 
     mlflow, wandb, tensorboard = settings.mlflow, settings.wandb, settings.tensorboard
     if mlflow.url is not None:
         from trilens.collect.trackers.mlflow import MlflowServer
 
         server = MlflowServer(_api(mlflow, mlflow.url), mlflow.experiments)
-        yield server, mlflow, WriteBack(known, to_mlflow(server)) if mlflow.write else None
+        yield server, mlflow, WriteBack(known, ToMlflow(server)) if mlflow.write else None
     if wandb.projects and wandb.url is not None:
         from trilens.collect.trackers.wandb_api import WandbProject
 
         for name in wandb.projects:
             project = WandbProject(_api(wandb, wandb.url), name)
-            yield project, wandb, WriteBack(known, to_wandb(project)) if wandb.write else None
+            yield project, wandb, WriteBack(known, ToWandb(project)) if wandb.write else None
     if wandb.folders:
         from trilens.collect.trackers.wandb_files import WandbFolder
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-
-class DoubtAnswer(msgspec.Struct, frozen=True):
-    """Why something may be wrong, and what would settle it."""
-
-    code: str
-    text: str
-    remedy: str | None
+from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001  msgspec reads the annotations
+from trilens.serve.spending_answer import SpendingAnswer  # noqa: TC001
 
 
 class PhaseAnswer(msgspec.Struct, frozen=True):
@@ -124,7 +119,8 @@ class StepAnswer(msgspec.Struct, frozen=True):
 
 
 class WorkloadDetail(msgspec.Struct, frozen=True):
-    """All that happened to a workload until a moment, oldest first."""
+    """All that happened to a workload until a moment, oldest first. What it cost is known for the present
+    only."""
 
     workload: WorkloadAnswer
     members: list[MemberAnswer]
@@ -133,3 +129,4 @@ class WorkloadDetail(msgspec.Struct, frozen=True):
     attempts: list[AttemptAnswer]
     steps: list[StepAnswer]
     gpus: list[MemberGpuAnswer]
+    spent: SpendingAnswer | None

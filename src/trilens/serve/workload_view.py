@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from trilens.serve.doubt_answer import DoubtAnswer
+from trilens.serve.spending_answer import spending_answer
 from trilens.serve.workload_answers import (
     AttemptAnswer,
-    DoubtAnswer,
     GoneAnswer,
     MemberAnswer,
     MemberCount,
@@ -20,6 +21,7 @@ from trilens.serve.workload_answers import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from trilens.ledger.spending import Spending
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.workload import Doubt, PodKey, Step
     from trilens.serve.workload_answers import MemberGpuAnswer
@@ -56,19 +58,21 @@ def detail(
     at_ms: int,
     ready: frozenset[PodKey] | None,
     gpus: list[MemberGpuAnswer],
+    spent: Spending | None,
 ) -> WorkloadDetail:
-    spent: defaultdict[str, float] = defaultdict(float)
+    in_phase: defaultdict[str, float] = defaultdict(float)
     phases = [_phase(phase, at_ms) for phase in history.phases]
     for phase in phases:
-        spent[phase.phase] += phase.seconds
+        in_phase[phase.phase] += phase.seconds
     return WorkloadDetail(
         summary(history, at_ms, ready),
         [_member(member, ready) for member in sorted(history.members, key=_place)],
         phases,
-        dict(spent),
+        dict(in_phase),
         [*_attempts(history)],
         [_step(step, at_ms) for step in history.record.steps],
         gpus,
+        spending_answer(spent),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from trilens.ledger.spending import workload_spending
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.life import Phase
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.ledger.source import LedgerBook
+    from trilens.ledger.spending import Spending
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.serve.gpu_bindings import GpuBindings
@@ -45,8 +48,8 @@ class _Read(NamedTuple):
 
 
 class WorkloadsApi:
-    """`records` and `gpus` are None where nothing is kept, `intakes` where nothing is watched, `bindings`
-    where nobody looks at the present."""
+    """`records`, `gpus` and `book` are None where nothing is kept, `intakes` where nothing is watched,
+    `bindings` where nobody looks at the present."""
 
     def __init__(
         self,
@@ -56,10 +59,12 @@ class WorkloadsApi:
         max_body: int,
         gpus: GpuRecords | None = None,
         bindings: GpuBindings | None = None,
+        book: LedgerBook | None = None,
     ) -> None:
         self._records = records
         self._gpus = gpus
         self._bindings = bindings
+        self._book = book
         self._intakes = intakes
         self._runner = runner
         self._max_body = max_body
@@ -92,10 +97,9 @@ class WorkloadsApi:
         def read(guard: QueryGuard) -> _Read:
             history = _the_one(self._named(wanted, moment.at_ms, guard))
             key = history.record.key
-            gpus = self._held(history, moment, guard)
-            return _Read(
-                detail(history, moment.at_ms, self._ready_pods(moment).get(key), gpus), {key.cluster}
-            )
+            ready = self._ready_pods(moment).get(key)
+            gpus, spent = self._held(history, moment, guard), self._spent(history, moment, guard)
+            return _Read(detail(history, moment.at_ms, ready, gpus, spent), {key.cluster})
 
         return await self._answer(request, read)
 
@@ -107,6 +111,14 @@ class WorkloadsApi:
         uuids = {interval.binding.gpu.uuid for interval in bindings}
         told = self._bindings.now.told if self._bindings is not None and moment.is_now else None
         return member_gpus(bindings, self._gpus.gpus_named(uuids, moment.at_ms, guard), attempts, told)
+
+    def _spent(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> Spending | None:
+        """The ledger has whole hours: what it was at a moment in one of them nobody can tell."""
+        if self._book is None or not moment.is_now or not history.members:
+            return None
+        from_ms = min(member.from_ms for member in history.members)
+        to_ms = max(member.to_ms if member.to_ms is not None else moment.at_ms for member in history.members)
+        return workload_spending(self._book, history.record.key, from_ms, to_ms, moment.at_ms, guard)
 
     def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
         kind, _, group = wanted["kind"].partition(".")

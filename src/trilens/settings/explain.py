@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import ConfigError, UnknownSetting
 
@@ -12,6 +12,16 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from trilens.settings.yaml_file import Place
+
+
+# Of what pydantic tells in words of Python.
+_IN_WORDS: Final = {
+    "missing": "is missing",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a group of `name: value`",
+    "model_type": "must be a group of `name: value`",
+}
 
 
 def explain(
@@ -31,7 +41,8 @@ def explain(
             at = at / step
         if problem["type"] == "extra_forbidden":  # told alone, for it often causes the others
             return UnknownSetting(str(at), nearest(at), where=at.where)
-        problems.append((at, problem["msg"].removeprefix("Value error, ")))
+        message = _IN_WORDS.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
+        problems.append((at, message))
     first, message = problems[0]
     origin = (origins or {}).get(".".join(map(str, first.path[:2])))
     texts = [message if origin or not first.path else f"{first}: {message}"]

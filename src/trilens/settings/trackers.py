@@ -25,7 +25,8 @@ class MlflowSettings(EndpointSettings, Followed):
     url: str | None = Field(default=None, description="The tracking server, such as http://mlflow:5000.")
     experiments: Texts = Field(default=(), description="Only these experiments, by name; all unless given.")
     write: bool = Field(
-        default=False, description="Write GPU-hours and GPU utilisation back to the runs that are known here."
+        default=False,
+        description="Write cost, GPU-hours and GPU utilisation back to the runs that are known here.",
     )
 
 
@@ -41,7 +42,9 @@ class WandbSettings(EndpointSettings, Followed):
     folders: Texts = Field(
         default=(), description="Folders with runs that W&B keeps as files, offline ones too."
     )
-    write: bool = Field(default=False, description="Add GPU-hours to the summary of runs that are over.")
+    write: bool = Field(
+        default=False, description="Add cost and GPU-hours to the summary of runs that are over."
+    )
 
     @field_validator("projects")
     @classmethod

@@ -73,7 +73,7 @@ class Telling:
     def __init__(self, truth: Truth, world_start_ms: int, most_ranks: int) -> None:
         self._truth = truth
         self._start_ms = world_start_ms
-        self._most_ranks = most_ranks
+        self.most_ranks = most_ranks
         self._jobs: list[SimJob] = []  # that tell
         self._ranks: dict[tuple[str, int], TellingRank] = {}
 
@@ -115,7 +115,7 @@ class Telling:
         """Once: who begins to tell in the middle cannot say what came before."""
         self._jobs = [one for one in self._jobs if one.state is not JobState.OVER]
         self._ranks = {key: rank for key, rank in self._ranks.items() if rank.lives}
-        job.tells = sum(one.ranks for one in self._jobs) + job.ranks <= self._most_ranks
+        job.tells = sum(one.ranks for one in self._jobs) + job.ranks <= self.most_ranks
         if job.tells:
             self._jobs.append(job)
 

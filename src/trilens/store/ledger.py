@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from trilens.model.errors import StoreError
+from trilens.model.errors import QueryTooLarge, StoreError
 from trilens.model.ledger import HOUR_MS
 from trilens.store.ledger_rows import (
     BILL_COLUMNS,
@@ -51,7 +51,7 @@ from trilens.store.ledger_sums import (
 from trilens.store.numbered import Numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trilens.model.ledger import LedgerHour, NodeBill
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
@@ -84,6 +84,7 @@ _ROW_ORDER: Final = ", ".join(
 )
 _ROWS_AT_ONCE: Final = 50_000  # of an export, of about 300 bytes
 _HOURS_AT_ONCE: Final = 168
+_MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
 _MADE_SCHEMA: Final = pa.schema(
     [
         ("day_ms", pa.int64()),
@@ -120,11 +121,16 @@ class Ledger:
         whose rows are other than they were."""
         digests = {hour.hour_ms: digest_of(hour) for hour in hours}
         with self._writing:
-            changed = []
+            same = {}
             for hour in hours:
                 known = self._hours.get(hour.hour_ms)
                 if known is not None and known.digest == digests[hour.hour_ms]:
-                    self._note(hour, known)
+                    same[hour.hour_ms] = known.written
+            whole = self._whole([hour for hour in hours if hour.hour_ms in same], same.values())
+            changed = []
+            for hour in hours:
+                if hour.hour_ms in whole:
+                    self._note(hour, self._hours[hour.hour_ms])
                 else:
                     changed.append(hour)
             revisions = self._write(changed, digests, reason) if changed else {}
@@ -142,7 +148,15 @@ class Ledger:
         with self._numbers.reading() as counts:
             sources = self._sources(window, counts, days=uses_days(by, window.where))
             statement = sums_statement(by, sources, window.where)
-            return sums_of(by, self._engine.query_arrow(statement, guard=guard))
+            limits = {"max_rows_to_group_by": _MOST_SUMS}
+            try:
+                found = self._engine.query_arrow(statement, guard=guard, settings=limits)
+            except QueryTooLarge as e:
+                raise QueryTooLarge(
+                    f"the answer has more than {_MOST_SUMS:,} lines, or takes too much memory",
+                    hint="ask by fewer dimensions, for less time, or for a part of it (where)",
+                ) from e
+            return sums_of(by, found)
 
     def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
         with self._numbers.reading() as counts:
@@ -238,9 +252,8 @@ class Ledger:
             replaced = [None if before is None else before.written for before in known]
             stale = self._numbers.to_delete(*replaced)
             named = zip(revised, numbers, strict=True)
-            self._insert_hours(
-                [hour_table(row, number, stale, self._numbers.next()) for row, number in named], numbers
-            )
+            tables = [hour_table(row, number, stale, self._numbers.next()) for row, number in named]
+            self._insert_names(HOURS, pa.concat_tables(tables), numbers)
         except BaseException:
             for number in numbers:
                 self._numbers.give_up(number)
@@ -250,13 +263,31 @@ class Ledger:
                 self._hours[row["hour_ms"]] = Named.of({**row, "written": number})
         return {row["hour_ms"]: row["revision"] for row in revised}
 
-    def _insert_hours(self, named: Sequence[pa.Table], numbers: Sequence[int]) -> None:
+    def _insert_names(self, table: str, names: pa.Table, numbers: Sequence[int]) -> None:
         try:
-            self._engine.insert_arrow(HOURS, pa.concat_tables(named))
+            self._engine.insert_arrow(table, names)
         except StoreError:
             # What went wrong may have been the answer only; they are one block, so all are there or none.
-            if not self._count(HOURS, f"written IN ({', '.join(map(str, numbers))})"):
+            if not self._count(table, f"written IN ({_listed(numbers)})"):
                 raise
+
+    def _whole(self, hours: Sequence[LedgerHour], numbers: Iterable[int]) -> set[int]:
+        """Those of which everything is on disk. Of the others the engine has set a part aside that it could
+        not read: computing them again is how it comes back."""
+        if not hours:
+            return set()
+        these = f"hour_ms IN ({_listed(hour.hour_ms for hour in hours)}) AND written IN ({_listed(numbers)})"
+        found = self._engine.query_arrow(
+            f"SELECT hour_ms, countIf(kind = 0) AS rows, countIf(kind = 1) AS bills FROM ("
+            f"SELECT hour_ms, 0 AS kind FROM {ROWS} WHERE {these} UNION ALL "
+            f"SELECT hour_ms, 1 AS kind FROM {BILLS} WHERE {these}) GROUP BY hour_ms"
+        ).to_pylist()
+        there = {one["hour_ms"]: (one["rows"], one["bills"]) for one in found}
+        return {
+            hour.hour_ms
+            for hour in hours
+            if there.get(hour.hour_ms, (0, 0)) == (len(hour.rows), len(hour.bills))
+        }
 
     def _note(self, hour: LedgerHour, known: Named) -> None:
         """The rows are the same; what else is told of the hour may not be."""
@@ -288,8 +319,8 @@ class Ledger:
                 after.append(number)
         if not before:
             return {}
-        of_hours = ", ".join(str(hour.hour_ms) for hour in hours)
-        of_both, of_after = (", ".join(map(str, numbers)) for numbers in ([*before, *after], after))
+        of_hours = _listed(hour.hour_ms for hour in hours)
+        of_both, of_after = _listed([*before, *after]), _listed(after)
         found = self._engine.query_arrow(
             "SELECT hour_ms, toDecimal128(sumIf(moved, moved > 0), 0) AS gained, "
             "toDecimal128(-sumIf(moved, moved < 0), 0) AS lost FROM (SELECT hour_ms, "
@@ -310,8 +341,8 @@ class Ledger:
         hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not made else None
         if not made:
             return Sources(hours, None)
-        numbers = ", ".join(map(str, sorted(made.values())))
-        return Sources(hours, f"day_ms >= {min(made)} AND day_ms <= {max(made)} AND written IN ({numbers})")
+        of_days = f"written IN ({_listed(sorted(made.values()))})"
+        return Sources(hours, f"day_ms >= {min(made)} AND day_ms <= {max(made)} AND {of_days}")
 
     def _made_days(self, window: Window) -> dict[int, int]:
         """The days that lie in the window and are made of the hours that count, with their numbers."""
@@ -349,9 +380,8 @@ class Ledger:
                 self._engine.command(day_statement(number, day_ms, counts))
             stale = self._numbers.to_delete(instead_of)
             made = {"day_ms": [day_ms], "hours": [hours], "written": [number], "stale": [stale]}
-            self._engine.insert_arrow(
-                _MADE, pa.table({**made, "version": [self._numbers.next()]}, _MADE_SCHEMA)
-            )
+            names = pa.table({**made, "version": [self._numbers.next()]}, _MADE_SCHEMA)
+            self._insert_names(_MADE, names, [number])
         except BaseException:
             self._numbers.give_up(number)
             raise
@@ -406,6 +436,10 @@ def _month_of(moment_ms: int) -> int:
 
 def _numbered(content: pa.Table, number: int) -> pa.Table:
     return content.append_column("written", pa.array([number] * content.num_rows, pa.int64()))
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def _now_ms() -> int:

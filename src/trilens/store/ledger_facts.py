@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.event import EventKind
-from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_facts import Facts, LifeKey, Owner, RunHistory
+from trilens.model.ledger import HOUR_MS, Basis, Bucket
+from trilens.model.ledger_facts import WORKS_MS, Facts, LifeKey, Owner, RunHistory
 from trilens.model.run import Ending, RankProcess, RunFacts, RunId
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of
 from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, gpu_of
+from trilens.store.ledger_rows import ROWS
 from trilens.store.machine_rows import MACHINES
 from trilens.store.run_rows import (
     CHECKPOINTS,
@@ -24,6 +25,7 @@ from trilens.store.run_rows import (
     VALIDATIONS,
     checkpoint_of,
     life_of,
+    position_of,
     validation_of,
 )
 from trilens.store.step_minutes import LifeClock, near_steps
@@ -40,11 +42,12 @@ from trilens.store.workload_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trilens.model.event import EventRecord
     from trilens.model.query import QueryGuard
     from trilens.model.run import CheckpointRecord, ValidationRecord
+    from trilens.model.run_sums import AttemptSpan
     from trilens.model.workload import WorkloadKey
     from trilens.store.engine import Engine
     from trilens.store.imports import ImportRecords
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
 
 _DAY_MS: Final = 24 * HOUR_MS
 _FAULTS: Final = sql.text_list(sorted({EventKind.XID, EventKind.SXID, EventKind.NVLINK}))
+_PROGRESS: Final = sql.text_list([bucket for bucket in Bucket if bucket.is_progress])
+_SIGNALS: Final = sql.text_list([basis for basis in Basis if basis.is_signal])
 
 
 class LateHours(NamedTuple):
@@ -77,14 +82,20 @@ class LedgerFacts:
         self._imports = imports
 
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
-        lives = self._lives(from_ms, to_ms, guard)
-        lasting = [life for life in lives if _overlaps(life.started_ms, life.ended_ms, from_ms, to_ms)]
-        clocks = [
-            LifeClock(LifeKey(life.run, life.rank, life.attempt), life.clock_offset_us or 0)
-            for life in lasting
-        ]
+        return self.with_steps(self.records(from_ms, to_ms, guard=guard), from_ms, to_ms, guard=guard)
+
+    def with_steps(
+        self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Facts:
+        clocks = _clocks(records.lives, from_ms, to_ms)
         steps = near_steps(self._engine, clocks, from_ms * 1000, to_ms * 1000, guard)
+        return replace(records, minutes=steps.minutes, earlier=steps.earlier, later=steps.later)
+
+    def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        lives = self._lives(from_ms, to_ms, guard)
+        clocks = _clocks(lives, from_ms, to_ms)
         overlaps = f"from_ms < {to_ms} AND (to_ms IS NULL OR to_ms > {from_ms})"
+        faults = self._faults(from_ms, to_ms, guard)
         return Facts(
             from_ms,
             to_ms,
@@ -110,24 +121,40 @@ class LedgerFacts:
                 phase_of(row)
                 for row in self._rows(PHASES, overlaps, "from_ms, to_ms IS NULL, to_ms, version", guard)
             ],
-            faults=self._faults(from_ms, to_ms, guard),
+            faults=faults,
+            worked=self._worked(faults, from_ms, to_ms, guard),
             runs=self._run_facts(lives, guard),
             lives=lives,
-            minutes=steps.minutes,
-            earlier=steps.earlier,
-            later=steps.later,
             checkpoints=self._checkpoints(clocks, from_ms, to_ms, guard),
             validations=self._validations(clocks, from_ms, to_ms, guard),
             jobs=self._imports.jobs_during(from_ms, to_ms, guard=guard),
             usage=self._imports.usage_during(from_ms, to_ms, guard=guard),
         )
 
-    def history(self, run: RunId, *, guard: QueryGuard | None = None) -> RunHistory:
-        return RunHistory(
-            self._runs.processes([run], guard=guard),
-            self._runs.spans(run, guard=guard),
-            self._runs.checkpoints(run, guard=guard),
+    def histories(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, RunHistory]:
+        """Asked for together: after a night of crashes there are hundreds."""
+        if not runs:
+            return {}
+        of_runs = f"WHERE run IN {sql.text_list(sorted(set(runs)))}"
+        processes: defaultdict[RunId, list[RankProcess]] = defaultdict(list)
+        for process in self._runs.processes(sorted(set(runs)), guard=guard):
+            processes[process.run].append(process)
+        spans: defaultdict[RunId, list[AttemptSpan]] = defaultdict(list)
+        told = self._engine.query_arrow(
+            f"SELECT {POSITIONS.columns} FROM {POSITIONS.name} FINAL {of_runs} ORDER BY run, rank, attempt",
+            guard=guard,
         )
+        for position in map(position_of, told.to_pylist()):
+            spans[position.run].extend(position.spans)
+        checkpoints: defaultdict[RunId, list[CheckpointRecord]] = defaultdict(list)
+        told = self._engine.query_arrow(
+            f"SELECT {CHECKPOINTS.columns} FROM {CHECKPOINTS.name} {of_runs} "
+            "ORDER BY run, start_ms, step, rank, attempt, n",
+            guard=guard,
+        )
+        for checkpoint in map(checkpoint_of, told.to_pylist()):
+            checkpoints[checkpoint.run].append(checkpoint)
+        return {run: RunHistory(processes[run], spans[run], checkpoints[run]) for run in runs}
 
     def repeating(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, int]:
         """Those of which a rank has gone forward more than once, in one life or in several: with how many
@@ -218,6 +245,21 @@ class LedgerFacts:
         condition = f"t_ms >= {from_ms - _DAY_MS} AND t_ms < {to_ms} AND kind IN {_FAULTS}"
         return [event_of(row) for row in self._rows(EVENTS, condition, "t_ms, node, id", guard)]
 
+    def _worked(
+        self, faults: Sequence[EventRecord], from_ms: int, to_ms: int, guard: QueryGuard | None
+    ) -> dict[str, list[int]]:
+        """The hours in which a program got on with its work on a GPU that had a fault: it is back since."""
+        gpus = sorted({fault.uuid for fault in faults if fault.uuid})
+        if not gpus:
+            return {}
+        found = self._engine.query_arrow(
+            f"SELECT gpu, groupUniqArray(hour_ms) AS hours FROM {ROWS} "
+            f"WHERE hour_ms >= {from_ms - _DAY_MS} AND hour_ms < {to_ms} AND gpu IN {sql.text_list(gpus)} "
+            f"AND bucket IN {_PROGRESS} AND basis IN {_SIGNALS} AND gpu_ms > {WORKS_MS} GROUP BY gpu",
+            guard=guard,
+        )
+        return {row["gpu"]: sorted(row["hours"]) for row in found.to_pylist()}
+
     def _checkpoints(
         self, clocks: Sequence[LifeClock], from_ms: int, to_ms: int, guard: QueryGuard | None
     ) -> list[CheckpointRecord]:
@@ -265,6 +307,15 @@ class LedgerFacts:
         statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {condition} ORDER BY {order}"
         rows: list[Row] = self._engine.query_arrow(statement, guard=guard).to_pylist()
         return rows
+
+
+def _clocks(lives: Iterable[RankProcess], from_ms: int, to_ms: int) -> list[LifeClock]:
+    """Of those that overlap the span."""
+    return [
+        LifeClock(LifeKey(life.run, life.rank, life.attempt), life.clock_offset_us or 0)
+        for life in lives
+        if _overlaps(life.started_ms, life.ended_ms, from_ms, to_ms)
+    ]
 
 
 def _by_rank_0(life: RankProcess) -> RankProcess:

@@ -105,11 +105,15 @@ _BY_HOUR: Final = _Table(
     "hour_ms",
     "hour_ms",
     "sumIf(gpu_ms, quanta IS NULL)",
-    "groupUniqArray(cityHash64(node, gpu))",
+    "groupUniqArrayIf(cityHash64(node, gpu), gpu != '')",
 )
 _BY_DAY: Final = _Table(
     DAYS, "day_ms", "first_ms", "last_ms", "sum(unpriced_ms)", "groupUniqArrayArray(gpus)"
 )
+
+
+# GPUs without a UUID are only counted: as many as it takes to have so much time in so many hours.
+_AT_LEAST: Final = f"toUInt64(ceil(sum(ms) / (max(high_ms) - min(low_ms) + {HOUR_MS})))"
 
 
 class Sources(NamedTuple):
@@ -187,7 +191,7 @@ def episodes_statement(sources: Sources, where: Where, limit: int) -> str:
         "tupleElement(argMax(last_team, high_ms), 1) AS team, "
         "if(min(low_node) = max(high_node), toNullable(min(low_node)), NULL) AS node, "
         "min(low_ms) AS first_ms, max(high_ms) AS last_ms, min(low_step) AS step, "
-        "toInt64(length(groupUniqArrayArray(hashes))) AS gpus, sum(ms) AS gpu_ms, "
+        f"toInt64(greatest(length(groupUniqArrayArray(hashes)), {_AT_LEAST})) AS gpus, sum(ms) AS gpu_ms, "
         "toDecimal128(sum(amount), 0) AS quanta, sum(unpriced) AS unpriced_ms "
         f"FROM ({parts}) GROUP BY {group} ORDER BY quanta DESC, gpu_ms DESC, {group} LIMIT {limit}"
     )

@@ -36,7 +36,7 @@ class Owners:
             owner = Owner(at_ms, record.team, record.cost_centre, record.experiment, record.queue)
             if known is not None and known[1:] == owner[1:]:
                 owner = known
-            elif known is not None and known.from_ms <= at_ms < known.from_ms + _SETTLES_MS:
+            elif known is not None and at_ms < known.from_ms + _SETTLES_MS:  # or the clock was set back
                 owner = owner._replace(from_ms=known.from_ms)
             self._known[record.key] = owner
             while len(self._known) > _KNOWN:

@@ -17,7 +17,8 @@ from trilens.collect.trackers.json_api import JsonApi
 from trilens.collect.trackers.wandb_api import WandbProject
 from trilens.collect.trackers.wandb_files import WandbFolder
 from trilens.model.errors import TrackerAway, TrackerError
-from trilens.serve.tracker_figures import Known, WriteBack, to_wandb
+from trilens.serve.tracker_figures import Known
+from trilens.serve.write_back import ToWandb, WriteBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,6 +156,7 @@ class Graphql:
         self.last_step = 1500
         self.writes = 0
         self.asked_for_history = 0
+        self.asked_for_summary = 0
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         asked, variables = body["query"], body["variables"]
@@ -184,6 +186,7 @@ class Graphql:
             "user": {"username": "ada"},
         }
         if "query Summary" in asked:
+            self.asked_for_summary += 1
             return {"data": {"project": {"run": node}}}
         page = {"edges": [{"node": node}], "pageInfo": {"endCursor": "c", "hasNextPage": False}}
         return {"data": {"project": {"runs": page}}}
@@ -209,23 +212,38 @@ def test_runs_and_their_whole_history_come_from_the_api(graphql: tuple[Graphql, 
     assert [*project.changes({"abc": found[-1].cursor})] == []
 
 
+FIGURES: dict[str, float | str] = {
+    "trilens.gpu_hours": 2.5,
+    "trilens.cost": 10.25,
+    "trilens.cost_currency": "USD",
+    "trilens.provisional": "false",
+}
+
+
 def test_figures_are_added_to_the_summary(graphql: tuple[Graphql, str]) -> None:
     api, url = graphql
     before = dict(api.summary)
     project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
     [*_, change] = project.changes({})
     for _ in range(2):  # the second as after a restart
-        write_back = WriteBack(lambda _run: Known(2.5, 0.75, True), to_wandb(project))
+        write_back = WriteBack(lambda _run: Known(FIGURES, None), ToWandb(project))
         assert write_back.write(change.run)
-    assert api.summary == {**before, "trilens.gpu_hours": 2.5, "trilens.gpu_utilization": 0.75}
+    assert api.summary == {**before, **FIGURES}
     assert api.writes == 1
+    [*_, change] = project.changes({})
+    asked = api.asked_for_summary
+    assert WriteBack(lambda _run: Known(FIGURES, None), ToWandb(project)).write(change.run)
+    assert api.asked_for_summary == asked, "the run that was read says so already"
+    without = {"trilens.gpu_hours": 2.5}
+    assert WriteBack(lambda _run: Known(without, None), ToWandb(project)).write(change.run)
+    assert api.summary == {**before, **without}, "what is not known any more is taken back"
 
 
 def test_a_run_that_goes_on_keeps_its_summary_to_itself(graphql: tuple[Graphql, str]) -> None:
     api, url = graphql
     project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
     [*_, change] = project.changes({})
-    write_back = WriteBack(lambda _run: Known(2.5, None, True), to_wandb(project))
+    write_back = WriteBack(lambda _run: Known(FIGURES, None), ToWandb(project))
     assert not write_back.write(replace(change.run, state="running"))
     assert api.writes == 0
     assert write_back.write(change.run), "the same figures, but it is over now"

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trilens.collect.trackers.passed_over import PassedOver
 from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.run import Tracker
-from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
+from trilens.model.tracked_run import OURS, MetricPoint, TrackedRun, TrackerChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,6 @@ _STATES: Final = {
     "FAILED": "failed",
     "KILLED": "killed",
 }
-_OURS: Final = "trilens."  # what was written back
 _LONGEST_TAG: Final = 5_000  # characters, as MLflow's own limit
 _MALFORMED: Final = (AttributeError, LookupError, TypeError, ValueError)  # what no MLflow would have said
 
@@ -92,7 +92,12 @@ class MlflowServer:
                 "run_id": run,
                 "tags": [{"key": key, "value": value[:_LONGEST_TAG]} for key, value in tags.items()],
                 "metrics": [
-                    {"key": key, "value": value, "timestamp": t_ms, "step": 0}
+                    {
+                        "key": key,
+                        "value": "NaN" if math.isnan(value) else value,  # JSON has no such number
+                        "timestamp": t_ms,
+                        "step": 0,
+                    }
                     for key, value in metrics.items()
                 ],
             },
@@ -227,7 +232,7 @@ def _facts_digest(run: TrackedRun) -> str:
 
 def _logged(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The last point of each metric, without what was written back."""
-    return [metric for metric in data.get("metrics", ()) if not str(metric["key"]).startswith(_OURS)]
+    return [metric for metric in data.get("metrics", ()) if not str(metric["key"]).startswith(OURS)]
 
 
 def _stamp(metric: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from trilens.collect.trackers.wandb_files import SYSTEM
 from trilens.collect.trackers.wandb_values import number, step_of
 from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.run import Tracker
-from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
+from trilens.model.tracked_run import OURS, MetricPoint, TrackedRun, TrackerChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,14 +86,18 @@ class WandbProject:
             else:
                 self._passed_over.was_read(run)
 
-    def write(self, run: str, figures: Mapping[str, float]) -> None:
-        """Adds to the summary, which is sent as a whole: only for a run that no program writes any more.
-        What it says already is not written again."""
+    def write(self, run: str, figures: Mapping[str, float | str | None]) -> None:
+        """Adds to the summary, or takes out of it where None, which is sent as a whole: only for a run that
+        no program writes any more. What it says already is not written again."""
         found = self._project(_SUMMARY, {"run": run}).get("run")
         if not found:
             raise TrackerError(f"{self.where} has no run {run}")
         before = _decoded(found.get("summaryMetrics"))
-        summary = {**before, **figures}
+        summary = {
+            name: value
+            for name, value in {**before, **figures}.items()
+            if value is not None or name not in figures
+        }
         if summary != before:
             self._ask(_WRITE, {"id": found["id"], "summaryMetrics": json.dumps(summary)})
 
@@ -137,7 +141,7 @@ class WandbProject:
             ended_ms=_ms(node.get("heartbeatAt")) if is_over else None,
             user=(node.get("user") or {}).get("username"),
             params={key: _plain(value) for key, value in config.items()},
-            tags=dict.fromkeys(node.get("tags") or (), ""),
+            tags={**dict.fromkeys(node.get("tags") or (), ""), **_written(summary)},
             metrics=dict(_numbers(summary)),
             step=step_of(summary.get("_step")),
             url=f"{self.where}/runs/{run}",
@@ -169,6 +173,13 @@ def _numbers(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         told = number(value)
         if told is not None and not name.startswith("_"):
             yield name, told
+
+
+def _written(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Texts that Trilens wrote: W&B's own tags have no values."""
+    return {
+        name: value for name, value in summary.items() if name.startswith(OURS) and isinstance(value, str)
+    }
 
 
 def _decoded(text: object) -> dict[str, Any]:
