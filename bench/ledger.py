@@ -23,6 +23,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from bench import ledger_peer
 from bench.ledger_fleet import DAY_MS, HOUR_MS, PRICES, Fleet
 from bench.ledger_month import MONTH_DAYS, is_exact, make_months
 from trilens.ledger.booking import Booking
@@ -43,6 +44,9 @@ from trilens.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bench.ledger_peer import PeerResult
+
+A_DAY: Final = "a day by namespace"  # what a peer can answer too
 _WORKLOADS: Final = "bench-workloads"  # a file beside the data that says how many there are
 
 
@@ -75,6 +79,7 @@ class MonthResult:
     day_rows: int  # what questions about whole days read
     cold_s: dict[str, float]  # by question, the first time after a start
     warm_s: dict[str, float]  # the median of the next times
+    cpu_s: dict[str, float]  # the same, of all threads
     node_hours: int
     mismatches: int
 
@@ -83,6 +88,7 @@ class MonthResult:
 class LedgerResult:
     days: list[DayResult]  # of ever larger fleets
     month: MonthResult  # of the largest
+    peer: PeerResult  # the same day
 
 
 def run(out: Path, *, gpus: int, repeats: int) -> LedgerResult:
@@ -95,7 +101,8 @@ def run(out: Path, *, gpus: int, repeats: int) -> LedgerResult:
         days.append(DayResult(**json.loads(_child("day", str(data), before=one_core))))
         print(f"ledger {days[-1]}", flush=True)
     month = MonthResult(**json.loads(_child("month", str(data), str(repeats))))
-    return LedgerResult(days, month)
+    peer = ledger_peer.run(out, gpus=gpus, day_ms=_yesterday_ms(), repeats=repeats)
+    return LedgerResult(days, month, peer)
 
 
 def _child(*args: str, before: tuple[str, ...] = ()) -> str:
@@ -200,12 +207,15 @@ def month(data: Path, repeats: int) -> MonthResult:
             ),
             "cost by day": ("/api/cost", {**span, "by": "day"}),
             "cost why": ("/api/cost/why", span),
+            A_DAY: ("/api/cost", {"from": _iso(day_ms), "to": span["to"], "by": "namespace"}),
         }
-        cold = {what: api.took_s(*asked) for what, asked in questions.items()}
-        warm = {what: median(api.took_s(*one) for _ in range(repeats)) for what, one in questions.items()}
+        cold = {what: api.took_s(*asked)[0] for what, asked in questions.items()}
+        again = {what: [api.took_s(*asked) for _ in range(repeats)] for what, asked in questions.items()}
+        warm = {what: median(wall for wall, _ in took) for what, took in again.items()}
+        cpu = {what: median(cpu for _, cpu in took) for what, took in again.items()}
     finally:
         store.close()
-    return MonthResult(rows, day_rows, cold, warm, node_hours, mismatches)
+    return MonthResult(rows, day_rows, cold, warm, cpu, node_hours, mismatches)
 
 
 class _Api:
@@ -228,10 +238,11 @@ class _Api:
         found: dict[str, Any] = answer.json()["data"]
         return found
 
-    def took_s(self, path: str, params: dict[str, str]) -> float:
-        began = time.perf_counter()
+    def took_s(self, path: str, params: dict[str, str]) -> tuple[float, float]:
+        """By the clock, and of CPU."""
+        began, began_cpu = time.perf_counter(), time.process_time()
         self._ask(path, params)
-        return time.perf_counter() - began
+        return time.perf_counter() - began, time.process_time() - began_cpu
 
     def _ask(self, path: str, params: dict[str, str]) -> httpx.Response:
         async def ask() -> httpx.Response:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from bench.ledger import A_DAY
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -165,9 +167,17 @@ def ledger(found: LedgerResult) -> str:
     month = found.month
     goals = {"cost by team and bucket": "0.3 s"}
     asked = [
-        (what, f"{month.cold_s[what]:.3f}", f"{month.warm_s[what]:.3f}", goals.get(what, ""))
+        (
+            what,
+            f"{month.cold_s[what]:.3f}",
+            f"{month.warm_s[what]:.3f}",
+            f"{month.cpu_s[what]:.3f}",
+            goals.get(what, ""),
+        )
         for what in month.cold_s
     ]
+    peer = found.peer
+    ratio = month.warm_s[A_DAY] / peer.then_s
     last = found.days[-1]
     return "\n\n".join(
         [
@@ -179,7 +189,10 @@ def ledger(found: LedgerResult) -> str:
             f"A month of the largest: {month.rows / 1e6:.1f} million rows of hours, and of days "
             f"{month.day_rows / 1e6:.2f} million over two months: answers compare with the month before. "
             f"{month.mismatches} of {month.node_hours:,} node-hours do not add up.",
-            table(("question, through the API", "first, s", "then, s", "goal: at most"), asked),
+            table(("question, through the API", "first, s", "then, s", "CPU, s", "goal: at most"), asked),
+            "The peer: requested GPUs x price by namespace, as OpenCost has it, in PromQL over Prometheus, "
+            f"{peer.samples / 1e6:.1f} million samples of that day: {peer.first_s:.3f} s, then "
+            f"{peer.then_s:.3f} s. Trilens to it, for {A_DAY}: **{ratio:.2f}**.",
         ]
     )
 

@@ -77,7 +77,7 @@ def with_expr(expr: str) -> str:
 
 
 WRONG = {
-    "a list": ("- a", "rules.yml:1:1: ", "Input should be"),
+    "a list": ("- a", "rules.yml:1:1: ", "must be a group of `name: value`"),
     "a key nobody knows": ("groups:\n- nam: a", "rules.yml:2:3: ", "did you mean 'name'?"),
     "no name": ("groups:\n- rules: []", "rules.yml:2:3: ", "a group needs a name"),
     "a group twice": ("groups:\n- name: a\n- name: a", "rules.yml:3:3: ", "is in this file a second time"),

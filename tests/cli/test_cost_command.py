@@ -13,7 +13,7 @@ from command_here import trilens_here
 from ledger_nights import NIGHT_MS, a_night
 from memory_api import Api, running
 from memory_book import MemoryBook
-from trilens.cli.cost_figures import hours_text
+from trilens.cli.cost_figures import hours_text, share_text
 from trilens.cli.cost_text import show_doubts
 from trilens.cli.times import read_day_or_moment
 from trilens.model.ledger import HOUR_MS, Bucket
@@ -136,6 +136,13 @@ def test_nothing_of_what_is_asked_for_is_not_nothing(server: str) -> None:
 )
 def test_a_little_time_is_not_none(gpu_ms: int, text: str) -> None:
     assert hours_text(gpu_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(None, "-"), (0.0, "0 %"), (0.0001, "<0.1 %"), (0.013, "1.3 %"), (0.126, "13 %")]
+)
+def test_a_small_share_is_not_none(share: float | None, text: str) -> None:
+    assert share_text(share) == text
 
 
 def test_warnings_of_one_kind_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -105,6 +105,28 @@ def test_the_runs_of_an_experiment(server: str) -> None:
     ]
 
 
+def test_runs_without_a_cost_are_compared_by_their_gpu_hours() -> None:
+    """One had begun before the ledger, and is better than the other in both."""
+    runs, end_ms = MemoryRuns(), BEGIN_MS + HOUR_MS
+    for name, began_ms, loss in (("before", BEGIN_MS - HOUR_MS, 1.0), ("within", BEGIN_MS, 3.0)):
+        run = RunId(name)
+        runs.facts.append(RunFacts(run, began_ms, "late", name))
+        runs.told_processes.append(
+            RankProcess(
+                run, 0, WriterId(name), began_ms, gpus=(f"GPU-{name}",), heard_ms=end_ms, ended_ms=end_ms
+            )
+        )
+        runs.told_validations.append(ValidationRecord(run, 5, 0, 0, 0, end_ms, None, {"loss": loss}))
+    rows = [
+        row(BEGIN_MS, holder("a", "x", name), Bucket.PRODUCTIVE, gpus=gpus)
+        for name, gpus in (("before", 1), ("within", 4))
+    ]
+    with running(Api(book=MemoryBook(hour(BEGIN_MS, *rows)), runs=runs).build()) as url:
+        lines = said(url, "experiments", "late")
+    assert {line.split()[0]: "*" in line for line in lines[1:3]} == {"before": True, "within": False}
+    assert "as cheap: GPU-hours against best loss" in lines[-1]
+
+
 def test_the_other_way_round_the_worst_is_the_best(server: str) -> None:
     found = json.loads(said(server, "experiments", "sweep", "--maximize", "--json")[0])
     runs = {run["run"]: run for run in found[0]["runs"]}
@@ -125,6 +147,8 @@ def test_a_smaller_gain_counts(server: str) -> None:
 def test_a_metric_that_nobody_told(server: str) -> None:
     found = json.loads(said(server, "experiments", "sweep", "--metric", "f1", "--json")[0])
     assert [run["metric"] for run in found[0]["runs"]] == [None] * 3
+    warned = trilens_here("experiments", "steps", "--metric", "f1", "--server", server)
+    assert warned.stderr == "warning: no run of steps told of f1; their last values are of loss\n"
 
 
 def test_values_of_steps_and_of_validations_are_not_compared(server: str) -> None:

@@ -68,8 +68,8 @@ WENT = "stalled 75 %, productive 25 %"
             [booked(1)],
             None,
             [
-                "  cost unknown, hours-not-booked: 1 of its 2 hours are not booked; trilens ledger says what "
-                "it is at, trilens cost adds up what is booked"
+                "  cost unknown, hours-not-booked: 1 of its 2 hours are not booked; trilens ledger hours "
+                "shows those that are, trilens cost adds them up"
             ],
             id="in part",
         ),

@@ -142,3 +142,11 @@ def test_what_a_clock_far_ahead_has_booked_is_computed_again() -> None:
     again = DueHours([booked(NOON, computed=ahead)], NOON + 90 * MINUTE)
     again.look(NOON + 90 * MINUTE, NOON)
     assert drained(again, NOON + 90 * MINUTE) == [(0, Reason.CLOSED)]
+
+
+def test_lost_work_closes_no_hour_before_its_time() -> None:
+    due = DueHours([], NOON)
+    due.done(NOON - 2 * HOUR_MS, NOON - HOUR_MS, NOON, PRICES)
+    due.done(NOON - HOUR_MS, NOON - MINUTE, NOON, PRICES)  # booked while it was open
+    due.want_lost([NOON - 2 * HOUR_MS, NOON - HOUR_MS])
+    assert due.waiting() == {NOON - 2 * HOUR_MS: Reason.LOST_WORK}

@@ -31,6 +31,8 @@ from trilens.store.store import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from command_here import Answer
     from trilens.ledger.source import Signals
     from trilens.model.ledger import LedgerHour, NodeBill
@@ -206,6 +208,29 @@ def test_an_hour_that_is_written_while_it_is_verified_is_read_again(
         span = {"from": first.hour_ms / 1000, "to": first.upto_ms / 1000}
         found = httpx.get(f"{address}/api/ledger/verify", params=span).json()["data"]
     assert (found["hours"], found["rows"], found["mismatches"]) == (1, len(second.rows), [])
+
+
+@pytest.mark.parametrize(("at_once", "reads"), [(100_000, 1), (1, 3)])
+def test_hours_of_few_rows_are_verified_together(
+    store: Store, monkeypatch: pytest.MonkeyPatch, at_once: int, reads: int
+) -> None:
+    hours = [computed(at, later=4_000) for at in range(3)]
+    store.ledger.write_all(hours)
+    windows: list[Window] = []
+    read_rows = store.ledger.rows
+
+    def rows(window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
+        windows.append(window)
+        return read_rows(window, guard=guard)
+
+    monkeypatch.setattr(store.ledger, "rows", rows)
+    monkeypatch.setattr("trilens.serve.ledger._ROWS_AT_ONCE", at_once)
+    with running(Api(book=store.ledger).build()) as address:
+        span = {"from": hours[0].hour_ms / 1000, "to": hours[-1].upto_ms / 1000}
+        found = httpx.get(f"{address}/api/ledger/verify", params=span).json()["data"]
+    assert len(windows) == reads
+    assert (found["hours"], found["mismatches"]) == (3, [])
+    assert found["rows"] == sum(len(hour.rows) for hour in hours)
 
 
 def test_one_that_is_made_again_within_the_hour_is_one_series(store: Store) -> None:

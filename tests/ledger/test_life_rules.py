@@ -196,6 +196,11 @@ def test_a_gap_that_is_still_open_is_a_stall_once_it_is_longer() -> None:
     assert booked_s(booked(told, now_ms=LATER)) == {"productive": 100.0, "stalled": 3500.0}
 
 
+def test_records_that_are_on_their_way_are_no_stall() -> None:
+    assert "stalled" in booked_s(booked(Told(untold=1).does(100), now_ms=at(400)))  # the step in progress
+    assert booked_s(booked(Told(untold=250).does(100), now_ms=at(400))) == {"productive": 400.0}
+
+
 def test_only_the_rank_that_stops_is_stalled() -> None:
     stops, goes_on = Told(rank=0).does(300).at_s(3000).does(100).ends(), Told(rank=1).does(3600)
     assert booked_s(booked(stops, goes_on))["stalled"] == 2701.0

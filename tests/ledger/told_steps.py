@@ -57,6 +57,7 @@ class Told:
     ending: Ending | None = None
     ended_us: int | None = None
     phase: str | None = None
+    untold: int = 0  # steps that its heartbeat is ahead of its records
 
     def __post_init__(self) -> None:
         self.at_us = HOUR * 1000 + round(self.begins_s * SECOND_US)
@@ -159,7 +160,7 @@ class Told:
             self.attempt,
             world_size=self.world_size,
             heard_ms=self.at_us // 1000,
-            step=self.steps[-1].step if self.steps else None,
+            step=self.steps[-1].step + self.untold if self.steps else None,
             phase=self.phase,
             ended_ms=None if self.ended_us is None else self.ended_us // 1000,
             ending=self.ending,

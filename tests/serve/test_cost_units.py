@@ -18,7 +18,15 @@ from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, NodeBill
 from trilens.model.ledger_facts import Facts, RunHistory, no_minutes
 from trilens.model.life import MembershipInterval
-from trilens.model.run import CheckpointRecord, Ending, RankProcess, RunFacts, RunId, WriterId
+from trilens.model.run import (
+    CheckpointRecord,
+    Ending,
+    RankProcess,
+    RunFacts,
+    RunId,
+    ValidationRecord,
+    WriterId,
+)
 from trilens.model.run_sums import AttemptSpan
 from trilens.model.workload import Membership, PodKey
 
@@ -141,6 +149,22 @@ def test_units_count_only_while_hours_are_booked(url: str) -> None:
     before = str(NIGHT_MS / 1000 - 3600)
     (line,) = ask(url, "/api/cost/units", per="request", **{"from": before})["lines"]
     assert line["units"] == 40.0, "of an hour that is not booked, nobody knows what it cost"
+
+
+@pytest.mark.parametrize("began_ms", [NIGHT_MS, NIGHT_MS - HOUR_MS], ids=["booked", "begun-before"])
+def test_improvement_is_of_runs_that_are_booked_from_their_beginning(began_ms: int) -> None:
+    values = [(NIGHT_MS + 60_000, 4.0), (NIGHT_MS + 600_000, 3.0)]
+    told = [
+        ValidationRecord(TRAINED, n, 0, 0, n, t_ms, values={"loss": value})
+        for n, (t_ms, value) in enumerate(values)
+    ]
+    runs = MemoryRuns([RunFacts(TRAINED, began_ms, "exp", "the-run")], told_validations=told)
+    book = MemoryBook(hour(NIGHT_MS, row(NIGHT_MS, holder("train", "x", TRAINED), Bucket.PRODUCTIVE)))
+    api = Api(book=book, runs=runs, facts=Told(), signals=Load(), now_ms=lambda: NIGHT_MS + HOUR_MS - 1)
+    with running(api.build()) as base:
+        lines = ask(base, "/api/cost/units", per="improvement")["lines"]
+    found = [(one["units"], one["amount"], one["per_unit"]) for one in lines]
+    assert found == ([(25.0, "4", "0.16")] if began_ms == NIGHT_MS else [])
 
 
 def test_requests(url: str) -> None:

@@ -38,6 +38,7 @@ MINUTE = 60_000
 NOON = 500_000 * HOUR_MS
 RUN = RunId("r1")
 KEPT_DAYS = 7
+BOOKED_DAYS = 60
 
 
 class Book:
@@ -169,6 +170,7 @@ class Kept:
             self.book,
             Book1("p1"),
             kept_for=timedelta(days=KEPT_DAYS),
+            booked_for=timedelta(days=BOOKED_DAYS),
             late=self.known,
             imports=self.known,
             clock_ms=lambda: self.now_ms,
@@ -254,6 +256,16 @@ def test_an_import_that_was_not_booked_before_a_stop_is_booked_after_it(kept: Ke
     kept.known.imports = {NOON - hour * HOUR_MS: told_ms for hour in (300, 301, 302)}
     kept.begin()
     assert kept.works() == [(0, "open"), (-301, "import"), (-302, "import")]
+
+
+def test_an_imported_job_is_not_booked_for_longer_than_the_ledger_is_kept(kept: Kept) -> None:
+    oldest = NOON - BOOKED_DAYS * 24 * HOUR_MS
+    kept.works()
+    kept.keeper.imported(range(oldest - 3 * HOUR_MS, oldest + 2 * HOUR_MS, HOUR_MS))
+    assert [hour for hour, _ in kept.works()] == [-BOOKED_DAYS * 24 + 1, -BOOKED_DAYS * 24]
+    kept.known.imports = dict.fromkeys([oldest - HOUR_MS, oldest], kept.now_ms + MINUTE)
+    kept.begin()
+    assert kept.works()[1:] == [(-BOOKED_DAYS * 24, "import")]
 
 
 def test_an_hour_whose_facts_have_expired_stays_as_it_is(kept: Kept) -> None:

@@ -184,6 +184,8 @@ def test_filters(url: str) -> None:
         ({"window": "1d", "includeIdle": "maybe"}, "Invalid 'includeIdle' parameter: maybe"),
         ({"window": "1d", "shareIdle": "even"}, "Invalid 'shareIdle' parameter: even"),
         ({"window": "1d", "filter": "pod:x"}, "Invalid filter: pod:x"),
+        ({"window": "1d", "filter": '"'}, 'Invalid filter: "'),
+        ({"window": "1d", "filter": 'namespace:"a"+'}, 'Invalid filter: namespace:"a"+'),
     ],
     ids=lambda one: "-".join(one.values()) if isinstance(one, dict) else "",
 )

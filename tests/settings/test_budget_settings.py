@@ -38,6 +38,8 @@ def test_budgets_of_teams_namespaces_and_clusters(tmp_path: Path) -> None:
     [
         ("{team: a, amount: -5, currency: USD}", "limits[0].amount: a budget is more than 0"),
         ("{team: a, amount: 0, currency: USD}", "a budget is more than 0"),
+        ("{team: a, amount: 1e-12, currency: USD}", "a budget of 1E-12 cannot be meant"),
+        ("{team: a, amount: '1e500', currency: USD}", "a budget of 1E+500 cannot be meant"),
         ("{team: a, amount: lots, currency: USD}", "'lots' is not an amount"),
         ("{team: a, amount: true, currency: USD}", "an amount is a number"),
         ("{team: a, amount: .inf, currency: USD}", "should be a finite number"),
@@ -54,6 +56,8 @@ def test_budgets_of_teams_namespaces_and_clusters(tmp_path: Path) -> None:
     ids=[
         "negative",
         "zero",
+        "dust",
+        "astronomical",
         "word",
         "truth",
         "endless",

@@ -219,6 +219,24 @@ def test_a_write_that_is_interrupted(
     assert amounts(ledger) == {"vision": 4, "nlp": 8}
 
 
+def test_rows_that_come_after_their_write_was_given_up(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that did not answer in time has not stopped."""
+    ledger = Ledger(engine)
+    ledger.write(FIRST)
+    with monkeypatch.context() as patch:
+        fail_at(engine, patch, "ledger_bills")
+        with pytest.raises(StoreReadOnly):
+            ledger.write(OTHER)
+    late = engine.query_arrow("SELECT * FROM ledger_rows ORDER BY written DESC LIMIT 2")
+    ledger.settle()
+    engine.insert_arrow("ledger_rows", late)
+    assert amounts(ledger) == {"vision": 5, "nlp": 7}
+    ledger.settle()
+    assert rows_on_disk(engine) == 2
+
+
 def test_rows_that_were_replaced_are_gone_after_a_crash_too(engine: Engine) -> None:
     """They are named by no hour any more, and their numbers are not the last."""
     ledger = Ledger(engine)
@@ -257,6 +275,17 @@ def test_rows_that_did_not_read_back_come_back_when_the_hour_is_computed_again(e
     assert ledger.write_all([FIRST, hour(4, row(4))], reason="asked for") == [1, None]
     assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": 10, "nlp": 7}
     assert ledger.hours(hour_ms(3), hour_ms(4))[-1].changed_quanta == 7
+
+
+def test_a_day_that_lost_rows_is_made_again(engine: Engine) -> None:
+    ledger = Ledger(engine)
+    ledger.write_all([FIRST, hour(24, row(24))])
+    assert ledger.settle() == 1
+    engine.command("DELETE FROM ledger_days WHERE team = 'nlp'")
+    restarted = Ledger(engine)
+    assert restarted.settle() == 1
+    assert amounts(restarted) == {"vision": 10, "nlp": 7}
+    assert Ledger(engine).settle() == 0
 
 
 def test_an_answer_that_nobody_could_read_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

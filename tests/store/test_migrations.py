@@ -55,6 +55,21 @@ def test_a_newer_schema_is_refused(location: str | Path) -> None:
             migrate(engine)
 
 
+def test_steps_from_before_the_ledger_are_added_up_like_any_other(directory: Path) -> None:
+    """Their phases became columns later."""
+    before = tuple(one for one in MIGRATIONS if one.version <= 6)
+    with Engine.open(directory) as engine:
+        migrate(engine, before)
+        columns = "run, step, rank, attempt, n, start_us, us, phases, commit"
+        phases = "map('data', 5, 'grad_sync', 7)"
+        engine.command(f"INSERT INTO run_steps ({columns}) VALUES ('r', 0, 0, 0, 0, 1, 99, {phases}, 1)")
+    with Engine.open(directory) as engine:
+        migrate(engine)
+        engine.command(f"INSERT INTO run_steps ({columns}) VALUES ('r', 1, 0, 0, 0, 100, 99, {phases}, 2)")
+        found = engine.query_arrow("SELECT data_us, sync_us FROM run_steps WHERE start_us + us <= 199")
+        assert found.to_pylist() == [{"data_us": 5, "sync_us": 7}] * 2
+
+
 def test_versions_only_go_up() -> None:
     versions = [m.version for m in MIGRATIONS]
     assert versions == sorted(set(versions))

@@ -52,6 +52,8 @@ def hours_text(gpu_ms: int) -> str:
 def share_text(share: float | None) -> str:
     if share is None:
         return UNKNOWN
+    if 0 < share < 0.0005:
+        return "<0.1 %"
     return f"{100 * share:.0f} %" if share >= 0.1 or not share else f"{100 * share:.1f} %"
 
 

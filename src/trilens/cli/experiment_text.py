@@ -76,12 +76,19 @@ def show_runs(runs: list[dict[str, Any]], now_s: float) -> None:
     if metric is not None and any(run["on_front"] for run in runs):
         better = "more" if metric["maximize"] else "less"
         typer.echo(
-            f"\n{_FRONT} no other run is as good and as cheap: cost against best {metric['name']} "
-            f"({_of(metric['of'])}, {better} is better)"
+            f"\n{_FRONT} no other run is as good and as cheap: {_against(runs)} against best "
+            f"{metric['name']} ({_of(metric['of'])}, {better} is better)"
         )
     for run in runs:
         if run["stopped"] is not None:
             typer.echo(_stopped(run))
+
+
+def _against(runs: list[dict[str, Any]]) -> str:
+    """GPU time where the cost of any run with a value is not known, or in another currency."""
+    costs = [run["cost"] for run in runs if run["metric"] is not None and run["metric"]["best"] is not None]
+    priced = all(cost is not None and cost["amount"] and not cost["unpriced_gpu_ms"] for cost in costs)
+    return "cost" if priced and len({cost["currency"] for cost in costs}) == 1 else "GPU-hours"
 
 
 def _stopped(run: dict[str, Any]) -> str:

@@ -61,5 +61,9 @@ def experiments(
         show_all(found, time.time())
     else:
         show_runs(found[0]["runs"], time.time())
+        if metric is not None and all(run["metric"] is None for run in found[0]["runs"]):
+            known = sorted({told for run in found[0]["runs"] for told in run["metrics"]})
+            hint = f"; their last values are of {', '.join(known)}" if known else ""
+            typer.echo(f"warning: no run of {name} told of {metric}{hint}", err=True)
     if name is not None and not found:
         raise typer.Exit(1)

@@ -101,17 +101,20 @@ class DueHours:
         for hour in hours:
             self._want(hour, reason)
 
+    def want_lost(self, hours: Iterable[int]) -> None:
+        """Hours of which work was lost: those that are closed, as others will be computed in any case."""
+        self.want((hour for hour in hours if self._is_closed(hour)), Reason.LOST_WORK)
+
     def want_late(self, told_ms: Mapping[int, int]) -> None:
         """Hours with when they were last told of: those that are over, and were computed before that."""
         for hour, last_ms in told_ms.items():
-            known = self._known.get(hour)
-            if known is not None and known.upto_ms >= hour + HOUR_MS and known.computed_ms <= last_ms:
+            if self._is_closed(hour) and self._known[hour].computed_ms <= last_ms:
                 self._want(hour, Reason.LATE)
 
     def want_priced(self, prices: str, from_ms: int) -> None:
         """Hours that are over and were computed with another price book."""
         for hour, known in self._known.items():
-            if known.prices != prices and hour >= from_ms and known.upto_ms >= hour + HOUR_MS:
+            if known.prices != prices and hour >= from_ms and self._is_closed(hour):
                 self._want(hour, Reason.PRICES)
 
     def next(self, now_ms: int, at_most: int) -> Stretch | None:
@@ -161,6 +164,10 @@ class DueHours:
         before = self._not_before.get(hour, now_ms)
         may_retry = before <= now_ms or before > now_ms + _RETRY_AT_MOST_MS  # the clock has jumped back
         return may_retry and hour + HOUR_MS <= now_ms
+
+    def _is_closed(self, hour: int) -> bool:
+        known = self._known.get(hour)
+        return known is not None and known.upto_ms >= hour + HOUR_MS
 
     def _want(self, hour: int, reason: Reason) -> None:
         known = self._pending.get(hour)

@@ -61,16 +61,25 @@ def _with_fleet(
 ) -> list[Sum]:
     if not any(one in _OF_HOLDERS for one in by):
         return by_keys(book.sums(by, window, guard=guard))
-    # Only the bucket tells what nobody held from what someone without a team did.
-    told = [*by] if Dimension.BUCKET in by else [*by, Dimension.BUCKET]
-    named = [one._replace(keys=fleet_named(told, one.keys)) for one in book.sums(told, window, guard=guard)]
-    return by_keys(named, keep=range(len(by)))
+    if Dimension.BUCKET in by:
+        named = [one._replace(keys=fleet_named(by, one.keys)) for one in book.sums(by, window, guard=guard)]
+        return by_keys(named)
+    # Only the bucket tells what nobody held from what someone without a team did. It is asked for alone: a
+    # month has many workloads, and each would be there once for every bucket.
+    nobody = [
+        one._replace(keys=_of_fleet(by, one.keys)) for one in _sums(book, by, _only(window, _FLEETS), guard)
+    ]
+    return by_keys([*_sums(book, by, _only(window, _HELD), guard), *nobody])
 
 
 def fleet_named(by: Sequence[Dimension], keys: Keys) -> Keys:
     """Where the bucket is among them."""
     if Dimension.BUCKET not in by or keys[by.index(Dimension.BUCKET)] not in _FLEETS:
         return keys
+    return _of_fleet(by, keys)
+
+
+def _of_fleet(by: Sequence[Dimension], keys: Keys) -> Keys:
     return tuple(FLEET_KEY if one in _OF_HOLDERS else key for one, key in zip(by, keys, strict=True))
 
 

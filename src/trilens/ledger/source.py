@@ -69,7 +69,7 @@ class FactSource(Protocol):
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
     ) -> Facts:
-        """These, and the steps of a part of their time."""
+        """These, and when the steps of a part of their time were: without the tokens and samples in them."""
 
     def histories(
         self, runs: Sequence[RunId], *, guard: QueryGuard | None = None

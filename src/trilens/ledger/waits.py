@@ -51,7 +51,8 @@ def long_waits(told: ToldLives, patience: NDArray[np.int64], saving: Pauses, pau
 
     begun = np.where(last_end >= 0, last_end, np.where(told.after >= 0, told.after_start, NEVER))
     until = np.where(told.after >= 0, told.after, told.end_us)
-    lives = np.flatnonzero((begun >= 0) & (until - begun > LEAST_US) & (told.to_us > begun))
+    is_silent = (begun >= 0) & (until - begun > LEAST_US) & (told.to_us > begun)
+    lives = np.flatnonzero(is_silent & ~_has_more_to_tell(told))
 
     life = np.concatenate((of_rows, lives))
     from_us = np.concatenate((told.begin_us[rows], begun[lives]))
@@ -76,6 +77,14 @@ def long_waits(told: ToldLives, patience: NDArray[np.int64], saving: Pauses, pau
         dict(zip(places[:count], waits[:count], strict=True)),
         dict(zip(places[count:], waits[count:], strict=True)),
     )
+
+
+def _has_more_to_tell(told: ToldLives) -> NDArray[np.bool_]:
+    """Its heartbeat is further than its records, which are on their way: a server that was away, or has just
+    begun, gets them after that. The step in progress is one further in any case."""
+    lives = np.arange(len(told.keys))
+    heard = np.array([NEVER if one.step is None else one.step for one in told.processes], np.int64)
+    return ~told.is_over & (told.after == NEVER) & (heard > _last_steps(told, lives) + 1)
 
 
 def _checkpoint_phase(told: ToldLives, rows: NDArray[np.int64]) -> NDArray[np.int64]:

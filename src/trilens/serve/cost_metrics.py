@@ -135,8 +135,8 @@ def _rates(book: LedgerBook, now_ms: int) -> Iterator[PhaseSample]:
         if isinstance(key, WorkloadKey) and rate.currency:
             # One that was deleted and made again within the hour has the same name.
             named[tuple(_of_workload(key, team, rate.currency).items())] += rate.quanta
-    for labels, quanta in named.items():
-        yield PhaseSample(WORKLOAD_RATE, dict(labels), _amount(quanta))
+    for pairs, quanta in named.items():
+        yield PhaseSample(WORKLOAD_RATE, dict(pairs), _amount(quanta))
 
 
 def _of_workload(key: WorkloadKey, team: object, currency: str) -> dict[str, str]:

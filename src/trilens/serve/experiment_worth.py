@@ -18,6 +18,7 @@ from trilens.ledger.worth import (
     validated_course,
     wants_more,
 )
+from trilens.model.ledger import HOUR_MS
 from trilens.serve.cost_view import amount_text
 
 if TYPE_CHECKING:
@@ -212,18 +213,21 @@ def _front(
     costs: Mapping[RunId, RunCost],
     maximize: bool,
 ) -> set[RunId]:
-    """By money where all that is known of has a price in one currency, else by GPU time."""
-    known = {
-        run.reported.facts.run: (costs[run.reported.facts.run], shown.best)
+    """By money where all runs with a value have a price in one currency, else by GPU time."""
+    best = {
+        run.reported.facts.run: (run.reported, shown.best)
         for run, shown in zip(runs, metrics, strict=True)
-        if run.reported is not None and run.reported.facts.run in costs
-        if shown is not None and shown.best is not None
+        if run.reported is not None and shown is not None and shown.best is not None
     }
-    currencies = {cost.currency for cost, _ in known.values()}
-    priced = len(currencies) == 1 and not any(
-        cost.quanta is None or cost.time.unpriced_ms for cost, _ in known.values()
+    spent = [costs.get(run) for run in best]
+    priced = len({cost.currency if cost is not None else None for cost in spent}) == 1 and not any(
+        cost is None or cost.quanta is None or cost.time.unpriced_ms for cost in spent
     )
-    against = {
-        run: ((cost.quanta or 0) if priced else cost.time.gpu_ms, best) for run, (cost, best) in known.items()
-    }
+    against: dict[RunId, tuple[int, float]] = {}
+    for run, (reported, value) in best.items():
+        cost = costs.get(run)
+        if cost is not None:
+            against[run] = ((cost.quanta or 0) if priced else cost.time.gpu_ms, value)
+        elif reported.gpu_hours is not None:
+            against[run] = round(reported.gpu_hours * HOUR_MS), value
     return pareto_front(against, maximize=maximize)

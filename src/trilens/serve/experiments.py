@@ -204,7 +204,7 @@ def _asked(params: Params) -> Asked:
     except ValueError:
         least_gain = math.nan
     if least_gain is not None and not 0 <= least_gain < 1:
-        raise RequestError('invalid parameter "least_gain": a share from 0 to 1, such as 0.01')
+        raise RequestError('invalid parameter "least_gain": a share from 0 to less than 1, such as 0.01')
     return Asked(params.first("metric") or None, direction == "true" if direction else None, least_gain)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,7 +26,7 @@ from trilens.serve.ledger_answers import (
 from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from starlette.requests import Request
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 _DAY_MS: Final = 24 * HOUR_MS
 _MOST_MISMATCHES: Final = 1_000
+_ROWS_AT_ONCE: Final = 100_000
 _SEVERAL: Final = "several"  # as the book calls more than one currency
 
 
@@ -158,47 +159,80 @@ def _hour(one: BookedHour) -> HourAnswer:
 
 
 def _verified(book: LedgerBook, from_ms: int, to_ms: int, guard: QueryGuard) -> VerifyAnswer:
-    """Hour by hour: a day of a large fleet would take much memory."""
+    """Some hours at a time: a day of a large fleet would take much memory, and a month of a small one would
+    be as many questions as it has hours."""
     billed: defaultdict[str, int] = defaultdict(int)
     booked: defaultdict[str, int] = defaultdict(int)
     found: list[MismatchAnswer] = []
     node_hours = rows = gpu_ms = 0
-    hours = sorted({one.hour_ms for one in book.hours(from_ms, to_ms, guard=guard)})
-    for hour in hours:
-        named, bills, batches = _of_one_state(book, hour, guard)
+    hours = _latest(book, Window(from_ms, to_ms), guard)
+    for window in _stretches(hours):
+        named, bills, batches = _of_one_state(book, window, guard)
         sums = node_sums(batches)
-        there = sum(len(batch) for batch in batches)
+        there = _rows_by_hour(batches)
         node_hours += len(bills)
-        rows += there
-        if there != named:
-            text = f"{there} rows are there, and {named} were written; computing the hour again mends that"
-            found.append(MismatchAnswer(hour, "", "", "rows", text))
+        rows += there.total()
+        for hour, one in named.items():
+            if there[hour] != one.rows:
+                text = (
+                    f"{there[hour]} rows are there, and {one.rows} were written; "
+                    "computing the hour again mends that"
+                )
+                found.append(MismatchAnswer(hour, "", "", "rows", text))
         for bill in bills:
             gpu_ms += bill.gpu_ms
             billed[bill.currency] += sum(bill.components.values())
-        for one in sums:
-            for currency in one.currencies:  # one, or it is a mismatch
-                booked[currency] += one.quanta
-        found += [MismatchAnswer(*one) for one in verify_sums(bills, sums)]
+        for of_node in sums:
+            for currency in of_node.currencies:  # one, or it is a mismatch
+                booked[currency] += of_node.quanta
+        found += [MismatchAnswer(*mismatch) for mismatch in verify_sums(bills, sums)]
     return VerifyAnswer(
         len(hours), node_hours, rows, gpu_ms, _amounts(billed), _amounts(booked), found[:_MOST_MISMATCHES]
     )
 
 
+def _latest(book: LedgerBook, window: Window, guard: QueryGuard) -> dict[int, BookedHour]:
+    """By hour: revisions come one after the other."""
+    return {one.hour_ms: one for one in book.hours(window.from_ms, window.to_ms, guard=guard)}
+
+
+def _stretches(hours: Mapping[int, BookedHour]) -> Iterator[Window]:
+    """Of as many hours as have no more rows together than are read at once, and at least one."""
+    held: list[int] = []
+    rows = 0
+    for hour in sorted(hours):
+        if held and rows + hours[hour].rows > _ROWS_AT_ONCE:
+            yield Window(held[0], held[-1] + HOUR_MS)
+            held, rows = [], 0
+        held.append(hour)
+        rows += hours[hour].rows
+    if held:
+        yield Window(held[0], held[-1] + HOUR_MS)
+
+
 def _of_one_state(
-    book: LedgerBook, hour: int, guard: QueryGuard
-) -> tuple[int, list[NodeBill], list[pa.RecordBatch]]:
-    """How many rows the hour has, its bills and its rows. If it is written meanwhile it is read again."""
-    window = Window(hour, hour + HOUR_MS)
-    named = book.hours(window.from_ms, window.to_ms, guard=guard)[-1:]
+    book: LedgerBook, window: Window, guard: QueryGuard
+) -> tuple[Mapping[int, BookedHour], Sequence[NodeBill], Sequence[pa.RecordBatch]]:
+    """Hours with their bills and rows. If one is written meanwhile they are read again."""
+    named = _latest(book, window, guard)
     while named:
         guard.check()
         bills = book.bills(window.from_ms, window.to_ms, guard=guard)
         batches = list(book.rows(window, guard=guard))
-        before, named = named, book.hours(window.from_ms, window.to_ms, guard=guard)[-1:]
-        if [one.digest for one in named] == [one.digest for one in before]:
-            return named[0].rows, bills, batches
-    return 0, [], []  # it has expired
+        before, named = named, _latest(book, window, guard)
+        if {hour: one.digest for hour, one in named.items()} == {
+            hour: one.digest for hour, one in before.items()
+        }:
+            return named, bills, batches
+    return {}, [], []  # they have expired
+
+
+def _rows_by_hour(batches: Sequence[pa.RecordBatch]) -> Counter[int]:
+    there: Counter[int] = Counter()
+    for batch in batches:
+        for one in batch.column("hour_ms").value_counts().to_pylist():
+            there[one["values"]] += one["counts"]
+    return there
 
 
 def _amounts(quanta: Mapping[str, int]) -> dict[str, str]:

@@ -93,18 +93,21 @@ class LedgerKeeper:
         prices: PriceBook,
         *,
         kept_for: timedelta,
+        booked_for: timedelta | None = None,
         late: LateRecords | None = None,
         imports: ImportedTime | None = None,
         on_booked: Callable[[int], None] | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """Hours older than `kept_for` are left as they are: what they came from has expired. `on_booked` is
-        told the time when the open hour was booked."""
+        """Hours older than `kept_for` are left as they are: what they came from has expired. Those older than
+        `booked_for` are not booked, whatever is imported. `on_booked` is told the time when the open hour was
+        booked."""
         self._facts = facts
         self._signals = signals
         self._book = book
         self._prices = prices
         self._kept_ms = round(kept_for.total_seconds() * 1000)
+        self._booked_ms = round(booked_for.total_seconds() * 1000) if booked_for is not None else None
         self._late = late
         self._imports = imports
         self._on_booked = on_booked
@@ -150,7 +153,7 @@ class LedgerKeeper:
 
     def imported(self, hours: Iterable[int]) -> None:
         """An import tells of these."""
-        self._tell(hours, Reason.IMPORTED)
+        self._tell(self._still_booked(hours), Reason.IMPORTED)
 
     def use_prices(self, prices: PriceBook) -> None:
         """From now on, and for hours that were computed with others."""
@@ -215,7 +218,7 @@ class LedgerKeeper:
         self._look(working, now_ms)
         if self._is_open_due(now_ms):
             self._book_open(working, now_ms)
-        due.want(working.losses.news(), Reason.LOST_WORK)
+        due.want_lost(working.losses.news())
         stretch = due.next(now_ms, HOURS_AT_ONCE)
         if stretch is None:
             return _LOOK_S
@@ -237,7 +240,15 @@ class LedgerKeeper:
             return []
         booked = self._book.hours(min(told), max(told) + 1, guard=self._new_guard())
         computed_ms = {one.hour_ms: one.computed_ms for one in booked}
-        return [hour for hour, told_ms in told.items() if computed_ms.get(hour, 0) <= told_ms]
+        unbooked = [hour for hour, told_ms in told.items() if computed_ms.get(hour, 0) <= told_ms]
+        return self._still_booked(unbooked)
+
+    def _still_booked(self, hours: Iterable[int]) -> list[int]:
+        """A job may have begun long before the first hour that the book keeps."""
+        if self._booked_ms is None:
+            return [*hours]
+        oldest_ms = self._clock_ms() - self._booked_ms
+        return [hour for hour in hours if hour + HOUR_MS > oldest_ms]
 
     def _look(self, working: _Working, now_ms: int) -> None:
         due = working.due

@@ -235,8 +235,7 @@ def _is_true(params: Params, name: str) -> bool:
 def read_filter(params: Params) -> dict[Dimension, tuple[str | None, ...]]:
     """`namespace:"a","b"+cluster:"c"`: any of the values, all of the properties."""
     kept: dict[Dimension, tuple[str | None, ...]] = {}
-    text = params.first("filter").strip()
-    for part in _parts(text) if text else ():
+    for part in _parts(params.first("filter").strip()):
         match = _FILTER.fullmatch(part)
         dimension = _filtered(match[1]) if match else None
         if match is None or dimension is None or dimension in kept:
@@ -249,8 +248,9 @@ def read_filter(params: Params) -> dict[Dimension, tuple[str | None, ...]]:
 
 
 def _parts(text: str) -> list[str]:
-    """At each + outside of quotes."""
-    return re.findall(r'(?:[^"+]|"[^"]*")+', text)
+    """At each + outside of quotes. What is not such a list is a part that no filter is."""
+    parts = re.findall(r'(?:[^"+]|"[^"]*")+', text)
+    return parts if "+".join(parts) == text else [text]
 
 
 def _filtered(name: str) -> Dimension | None:

@@ -10,6 +10,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from trilens.settings.group import Group
 
+_LEAST: Final = Decimal("0.01")
+_MOST: Final = Decimal(10**15)
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
 
@@ -47,6 +49,8 @@ class Budget(Group):
     def _more_than_nothing(cls, amount: Decimal) -> Decimal:
         if amount <= 0:
             raise ValueError("a budget is more than 0")
+        if not _LEAST <= amount <= _MOST:
+            raise ValueError(f"a budget of {amount} cannot be meant: write {_LEAST} to {_MOST:,}")
         return amount
 
     @field_validator("currency")

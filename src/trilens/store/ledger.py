@@ -84,6 +84,7 @@ _ROW_ORDER: Final = ", ".join(
 )
 _ROWS_AT_ONCE: Final = 50_000  # of an export, of about 300 bytes
 _HOURS_AT_ONCE: Final = 168
+_SETTLED_AGAIN: Final = 60  # an hour, as often as it is settled
 _MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
 _MADE_SCHEMA: Final = pa.schema(
     [
@@ -109,6 +110,7 @@ class Ledger:
         self._writing = threading.Lock()
         self._hours = _hours_named(engine)
         self._days = _days_made(engine)
+        self._settled = 0
         last, stale = _last_named(engine)
         self._numbers = Numbered(engine, (ROWS, BILLS, DAYS), last, stale)
 
@@ -204,6 +206,9 @@ class Ledger:
     def settle(self) -> int:
         """Make the days that are over and are not made of the hours that count now, and delete rows that no
         longer count; returns how many days. Answers are the same before and after, and quicker after."""
+        if self._settled % _SETTLED_AGAIN == 0:
+            self._distrust_days()
+        self._settled += 1
         made = 0
         for day_ms, hours in self._days_due():
             with self._writing:
@@ -366,6 +371,27 @@ class Ledger:
             if made is None or made.hours != numbers:
                 due.append((day_ms, numbers))
         return due
+
+    def _distrust_days(self) -> None:
+        """Days that do not come to what their hours came to are not read, and made again: the engine sets
+        aside what it cannot read."""
+        found = self._engine.query_arrow(
+            f"SELECT written, sum(gpu_ms) AS gpu_ms, sum(quanta) AS quanta FROM {DAYS} GROUP BY written"
+        ).to_pylist()
+        there = {one["written"]: (one["gpu_ms"], one["quanta"]) for one in found}
+        found = self._engine.query_arrow(
+            f"SELECT written, gpu_ms, quanta FROM {HOURS} FINAL "
+            "ORDER BY hour_ms, revision DESC LIMIT 1 BY hour_ms"
+        ).to_pylist()
+        of_hours = {one["written"]: (one["gpu_ms"], one["quanta"]) for one in found}
+        with self._writing:
+            for day_ms, made in [*self._days.items()]:
+                if not of_hours.keys() >= {*made.hours}:
+                    continue  # one of them is another by now
+                came_to = tuple(map(sum, zip(*(of_hours[hour] for hour in made.hours), strict=True)))
+                if came_to and came_to != there.get(made.written, (0, 0)):
+                    log.warning("a day of the ledger has lost rows, and is made again", extra={"day": day_ms})
+                    self._days[day_ms] = made._replace(hours=())
 
     def _hours_of(self, day_ms: int) -> tuple[int, ...]:
         hours = (self._hours.get(hour_ms) for hour_ms in range(day_ms, day_ms + DAY_MS, HOUR_MS))

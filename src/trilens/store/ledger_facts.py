@@ -82,14 +82,13 @@ class LedgerFacts:
         self._imports = imports
 
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
-        return self.with_steps(self.records(from_ms, to_ms, guard=guard), from_ms, to_ms, guard=guard)
+        records = self.records(from_ms, to_ms, guard=guard)
+        return self._with_steps(records, from_ms, to_ms, guard, work_done=True)
 
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
     ) -> Facts:
-        clocks = _clocks(records.lives, from_ms, to_ms)
-        steps = near_steps(self._engine, clocks, from_ms * 1000, to_ms * 1000, guard)
-        return replace(records, minutes=steps.minutes, earlier=steps.earlier, later=steps.later)
+        return self._with_steps(records, from_ms, to_ms, guard, work_done=False)
 
     def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         lives = self._lives(from_ms, to_ms, guard)
@@ -191,6 +190,13 @@ class LedgerFacts:
         )
         commits = dict(zip(found["hour"].to_pylist(), found["at"].to_pylist(), strict=True))
         return LateHours(max(commits.values(), default=since), commits)
+
+    def _with_steps(
+        self, records: Facts, from_ms: int, to_ms: int, guard: QueryGuard | None, *, work_done: bool
+    ) -> Facts:
+        clocks = _clocks(records.lives, from_ms, to_ms)
+        steps = near_steps(self._engine, clocks, from_ms * 1000, to_ms * 1000, guard, work_done=work_done)
+        return replace(records, minutes=steps.minutes, earlier=steps.earlier, later=steps.later)
 
     def _lives(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[RankProcess]:
         """Those that overlap the span, and in pods that held a GPU in it those that ended before, or begin in

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import StoreError
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trilens.store.engine import Engine
 
 log = logging.getLogger(__name__)
+
+_LATE_US: Final = 3_600_000_000  # a server may go on for a while with an insert whose client has given up
 
 
 class Numbered:
@@ -37,6 +39,7 @@ class Numbered:
         self._readers: Counter[int] = Counter()  # how many read what was there at which turn
         self._stale: dict[int, int] = dict.fromkeys(stale, 0)  # with the turn since which nobody sees it
         self._unnamed: set[int] = set()
+        self._given_up: set[int] = set()
         for number in self._interrupted():
             self._stale[number] = 0
             self._last = max(self._last, number)
@@ -93,6 +96,7 @@ class Numbered:
         """It was not named, and never will be."""
         with self._gate:
             self._unnamed.discard(number)
+            self._given_up.add(number)
             self._stale[number] = self._turn
 
     def tidy(self) -> None:
@@ -112,7 +116,8 @@ class Numbered:
             log.info("rows that no longer count stay for now", extra={"error": str(e)})
             return
         with self._gate:
-            for number in gone:
+            self._given_up = {number for number in self._given_up if number > self._last - _LATE_US}
+            for number in {*gone} - self._given_up:
                 del self._stale[number]
 
     def _interrupted(self) -> list[int]:
