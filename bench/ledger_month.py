@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 MONTH_DAYS: Final = 30
 _NUMBERS_A_DAY: Final = 3_600_000_000  # `written` of the day before is as much less
 
-# Small workloads come and go: each day has others.
+# Workloads come and go: of ten that do not serve, nine are others each day.
 _NEW_EVERY_DAY: Final = ("workload_name", "workload_uid", "run")
 
 
@@ -40,10 +40,10 @@ def _repeat(engine: Engine, table: str, day_ms: int, ago: int) -> None:
     }
     moved |= {name: f"{name} - {ago * _NUMBERS_A_DAY}" for name in ("written", "version")}
     moved["hours"] = f"arrayMap(one -> one - {ago * _NUMBERS_A_DAY}, hours)"
-    is_small = "workload_name NOT LIKE 'inferenceservice-%' AND workload_name != ''"
+    comes_and_goes = "workload_name NOT LIKE 'inferenceservice-%' AND workload_name != ''"
     for name in _NEW_EVERY_DAY:
         moved[name] = (
-            f"if({is_small} AND cityHash64(workload_name) % 10 != 0, concat({name}, '-{ago}'), {name})"
+            f"if({comes_and_goes} AND cityHash64(workload_name) % 10 != 0, concat({name}, '-{ago}'), {name})"
         )
     chosen = ", ".join(moved.get(name, name) for name in columns)
     engine.command(
