@@ -28,11 +28,11 @@ from bench.ledger_fleet import DAY_MS, HOUR_MS, PRICES, Fleet
 from bench.ledger_month import MONTH_DAYS, is_exact, make_months
 from trilens.ledger.booking import Booking
 from trilens.ledger.known_losses import KnownLosses
-from trilens.ledger.price_book import Prices
-from trilens.ledger.price_file import parse_prices
-from trilens.serve.cost import CostApi, CostRules
-from trilens.serve.ledger import LedgerApi
-from trilens.serve.ledger_signals import LedgerSignals
+from trilens.ledger.prices.book import Prices
+from trilens.ledger.prices.file import parse_prices
+from trilens.serve.money.cost import CostApi, CostRules
+from trilens.serve.money.ledger import LedgerApi
+from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries
 from trilens.serve.runner import QueryRunner
 from trilens.settings.query import QuerySettings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilens.ledger.prices import Rate
+from trilens.ledger.prices.rates import Rate
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.model.event import EventKind, EventRecord
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey

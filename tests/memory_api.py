@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from trilens.ledger.price_book import Prices, default_book
+from trilens.ledger.prices.book import Prices, default_book
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
-from trilens.serve.cost import CostApi, CostRules
-from trilens.serve.cost_params import clock_ms
-from trilens.serve.cost_units import CostUnitsApi
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
-from trilens.serve.focus import FocusApi
 from trilens.serve.gpus import GpusApi
-from trilens.serve.imports import ImportsApi
-from trilens.serve.ledger import LedgerApi
 from trilens.serve.lineage import LineageApi
-from trilens.serve.opencost import OpenCostApi
+from trilens.serve.money.cost import CostApi, CostRules
+from trilens.serve.money.cost_params import clock_ms
+from trilens.serve.money.cost_units import CostUnitsApi
+from trilens.serve.money.focus import FocusApi
+from trilens.serve.money.imports import ImportsApi
+from trilens.serve.money.ledger import LedgerApi
+from trilens.serve.money.opencost import OpenCostApi
+from trilens.serve.money.prices import PricesApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.output import OutputApi
 from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
-from trilens.serve.prices import PricesApi
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import InForce
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from trilens.lineage.source import RunSource
     from trilens.model.labels import LabelFrame
     from trilens.serve.agent_intake import AgentIntake
-    from trilens.serve.imports import ImportStore
     from trilens.serve.intakes import Intakes
-    from trilens.serve.ledger_keeper import LedgerKeeper
+    from trilens.serve.money.imports import ImportStore
+    from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.serving_programs import ServingPrograms
     from trilens.serve.trackers import Following
     from trilens.store.events import EventRecords

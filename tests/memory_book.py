@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from trilens.ledger.sharing import is_named
+from trilens.ledger.answers.sharing import is_named
 from trilens.model.ledger import HOUR_MS, Basis, LedgerHour, LedgerRow, NodeBill
 from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
 from trilens.model.workload import WorkloadKey

@@ -17,7 +17,7 @@ from trilens.cli.cost_figures import hours_text, share_text
 from trilens.cli.cost_text import show_doubts
 from trilens.cli.times import read_day_or_moment
 from trilens.model.ledger import HOUR_MS, Bucket
-from trilens.serve.cost import CostRules
+from trilens.serve.money.cost import CostRules
 from trilens.serve.openapi import document
 from trilens.settings.budgets import Budget
 

@@ -61,6 +61,7 @@ def test_a_job_of_hundreds_on_one_screen(capsys: pytest.CaptureFixture[str]) -> 
     show_workload(
         {
             "workload": workload,
+            "spent": None,
             "members": [member(rank, attempt) for attempt in (29, 30) for rank in range(512)],
             "gpus": [],
             "phases": [{**span, "attempt": attempt} for attempt in range(31)],

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from memory_api import Api, running
 from trilens.cli.config_check import check_file
 from trilens.cli.main import app
-from trilens.ledger.price_book import price_book
+from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "prices.yaml")

@@ -8,10 +8,10 @@ import pytest
 from ledger_nights import NIGHT_MS, holder, hour, row
 from memory_book import MemoryBook
 from trilens.cli.spending_text import show_spending
-from trilens.ledger.spending import run_spending
+from trilens.ledger.answers.spending import run_spending
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, LedgerHour
 from trilens.model.run import RankProcess, RunId, WriterId
-from trilens.serve.spending_answer import spending_answer
+from trilens.serve.money.spending_answer import spending_answer
 
 RUN = RunId("run-1")
 NOW_MS = NIGHT_MS + 2 * HOUR_MS - 60_000

@@ -28,6 +28,7 @@ def test_queries_go_there_and_own_series_arrive_there(tmp_path: Path) -> None:
             assert httpx.get(f"{url}/readyz").json() == {
                 "ready": True,
                 "source": {"url": source, "reachable": True},
+                "ledger": {"troubles": []},
             }
             assert f"Queries are answered by {source}" in httpx.get(url).text
             here = httpx.get(f"{url}/api/v1/query?query=vector(1)&time=1").json()

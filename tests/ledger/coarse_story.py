@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trilens.ledger.coarse import Asked, coarse_spans
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
+from trilens.ledger.telemetry.coarse import Asked, coarse_spans
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.ledger_facts import Facts
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval

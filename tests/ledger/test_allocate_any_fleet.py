@@ -21,9 +21,9 @@ from ledger_fleets import (
     signals_of,
     steady_minutes,
 )
-from trilens.ledger.allocate import allocate
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.hour_facts import facts_of
 from trilens.ledger.causes import ENDED
-from trilens.ledger.hour_facts import facts_of
 from trilens.ledger.verify import verify
 from trilens.model.ledger import HOUR_MS, QUANTA_PER_UNIT, Bucket
 from trilens.model.ledger_facts import LastStep, LifeKey

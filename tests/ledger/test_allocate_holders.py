@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger_fleets import CLUSTER, NOON_MS, FleetBuilder, PlainPrices, at, no_signals, pod, workload
-from trilens.ledger.allocate import allocate
-from trilens.ledger.doubts import IN_WORDS
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.doubts import IN_WORDS
 from trilens.ledger.verify import verify
 from trilens.model.gpu import ClaimSource, GpuBinding, GpuKey
 from trilens.model.ledger import HOUR_MS, Bucket

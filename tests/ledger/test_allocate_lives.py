@@ -18,9 +18,9 @@ from ledger_fleets import (
     steady_minutes,
     workload,
 )
-from trilens.ledger.allocate import allocate
-from trilens.ledger.holdings import held
-from trilens.ledger.lives_held import lives_of
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.holdings import held
+from trilens.ledger.allocation.lives_held import lives_of
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
 from trilens.model.life import Phase, PhaseInterval
 from trilens.model.run import RunId

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_fleets import NOON_MS, FleetBuilder, PlainPrices, at, no_signals
-from trilens.ledger.allocate import allocate
-from trilens.ledger.amounts import components_of, parts_of, price_of
-from trilens.ledger.prices import Rate
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.amounts import components_of, parts_of, price_of
+from trilens.ledger.prices.rates import Rate
 from trilens.ledger.span import Part, Span
 from trilens.ledger.verify import verify
 from trilens.model.imported import ImportedJob
@@ -23,7 +23,7 @@ from trilens.model.ledger import HOUR_MS, Basis, Bucket
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trilens.ledger.prices import PriceBook
+    from trilens.ledger.prices.rates import PriceBook
     from trilens.model.ledger import LedgerHour
     from trilens.model.machine import Machine
 

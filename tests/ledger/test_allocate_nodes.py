@@ -20,7 +20,7 @@ from ledger_fleets import (
     steady_later,
     steady_minutes,
 )
-from trilens.ledger.allocate import allocate
+from trilens.ledger.allocation.allocate import allocate
 from trilens.ledger.verify import verify
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.machine import MachineState

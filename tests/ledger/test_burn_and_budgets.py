@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ledger_nights import NIGHT_MS, holder, hour, row
 from memory_book import MemoryBook
-from trilens.ledger.budgets import BudgetState, standing
-from trilens.ledger.burn import burn
-from trilens.ledger.forecast import DAY_MS, Month, Spent, forecast, month_bounds, month_of, spent_by
-from trilens.ledger.money_text import money, unit_price
+from trilens.ledger.answers.budgets import BudgetState, standing
+from trilens.ledger.answers.burn import burn
+from trilens.ledger.answers.forecast import DAY_MS, Month, Spent, forecast, month_bounds, month_of, spent_by
+from trilens.ledger.answers.money_text import money, unit_price
 from trilens.model.ledger import HOUR_MS, Bucket, NodeBill
 from trilens.model.ledger_sums import Dimension
 

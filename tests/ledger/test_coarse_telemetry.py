@@ -11,9 +11,9 @@ from coarse_story import HOUR_MS, JOB, MINUTE, UUID, Story, assert_covers, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilens.ledger.coarse import Asked, coarse_spans
-from trilens.ledger.idle_power import waiting_watts
 from trilens.ledger.source import Signals
+from trilens.ledger.telemetry.coarse import Asked, coarse_spans
+from trilens.ledger.telemetry.idle_power import waiting_watts
 from trilens.model.ledger_facts import Facts
 from trilens.model.workload import GpuUuid
 from trilens.simulate.hardware import MODELS

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger_nights import NIGHT_MS, a_night, holder, hour, row
 from memory_book import MemoryBook
-from trilens.ledger.cost import (
+from trilens.ledger.answers.cost import (
     booked_stretches,
     by_keys,
     compared,
@@ -19,8 +19,8 @@ from trilens.ledger.cost import (
     totals,
     whole_hours,
 )
-from trilens.ledger.goodput import goodput
-from trilens.ledger.sharing import FLEET_KEY, divided_by, sums
+from trilens.ledger.answers.goodput import goodput
+from trilens.ledger.answers.sharing import FLEET_KEY, divided_by, sums
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder
 from trilens.model.ledger_sums import Dimension, Sharing, Sum, Window
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilens.ledger.imported_hours import Pool, imported_portions, is_pool
+from trilens.ledger.allocation.imported_hours import Pool, imported_portions, is_pool
 from trilens.model.imported import ImportedJob, UsagePoint
 from trilens.model.ledger import FLEET, HOUR_MS, Bucket, Holder
 from trilens.model.ledger_facts import Facts

@@ -13,7 +13,7 @@ import pytest
 from command_here import trilens_here
 from ledger_fleets import CLUSTER, NOON_MS, FleetBuilder, PlainPrices, no_signals, signals_of
 from memory_api import Api, running
-from trilens.ledger.allocate import allocate
+from trilens.ledger.allocation.allocate import allocate
 from trilens.model.gpu import GpuKey
 from trilens.model.labels import make_labels
 from trilens.model.ledger import HOUR_MS
@@ -22,8 +22,8 @@ from trilens.model.ledger_sums import Window
 from trilens.model.query import QueryGuard
 from trilens.model.workload import GpuUuid
 from trilens.promql.engine import Engine
-from trilens.serve.cost_metrics import CostMetrics
-from trilens.serve.ledger_keeper import LedgerKeeper
+from trilens.serve.money.cost_metrics import CostMetrics
+from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.settings.budgets import Budget
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -224,7 +224,7 @@ def test_hours_of_few_rows_are_verified_together(
         return read_rows(window, guard=guard)
 
     monkeypatch.setattr(store.ledger, "rows", rows)
-    monkeypatch.setattr("trilens.serve.ledger._ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr("trilens.serve.money.ledger._ROWS_AT_ONCE", at_once)
     with running(Api(book=store.ledger).build()) as address:
         span = {"from": hours[0].hour_ms / 1000, "to": hours[-1].upto_ms / 1000}
         found = httpx.get(f"{address}/api/ledger/verify", params=span).json()["data"]

@@ -14,12 +14,12 @@ from told_steps import facts_of as told_facts
 
 from ledger_fleets import CLUSTER, NOON_MS, FleetBuilder, PlainPrices, at, no_signals, pod
 from memory_book import MemoryBook
-from trilens.ledger.allocate import allocate
-from trilens.ledger.hour_facts import facts_of
-from trilens.ledger.lost_work import lost_steps
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.hour_facts import facts_of
+from trilens.ledger.answers.why import why
+from trilens.ledger.lives.lost_work import lost_steps
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.ledger.verify import verify
-from trilens.ledger.why import why
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
 from trilens.model.ledger_sums import Window
 from trilens.model.run import Ending, RunId
@@ -27,7 +27,7 @@ from trilens.model.run import Ending, RunId
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trilens.ledger.why import Found
+    from trilens.ledger.answers.why import Found
     from trilens.model.ledger import LedgerHour, LedgerRow
     from trilens.model.run import RankProcess
 

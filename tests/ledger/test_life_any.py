@@ -14,8 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from told_steps import HOUR, SECOND_US, Told, booked_s, facts_of, history_of, is_whole
 
-from trilens.ledger.lives import life_spans
-from trilens.ledger.lost_work import lost_steps
+from trilens.ledger.lives.lost_work import lost_steps
+from trilens.ledger.lives.spans import life_spans
 from trilens.model.ledger import HOUR_MS
 from trilens.model.run import Ending
 

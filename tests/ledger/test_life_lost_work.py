@@ -9,9 +9,9 @@ from told_steps import HOUR, Told, booked_s, facts_of, history_of, is_whole, min
 
 from memory_runs import MemoryRuns
 from trilens.ledger import causes
-from trilens.ledger.lives import life_spans
-from trilens.ledger.lost_work import LostSteps, lost_steps
-from trilens.ledger.work_done import WorkDone, work_done
+from trilens.ledger.lives.lost_work import LostSteps, lost_steps
+from trilens.ledger.lives.spans import life_spans
+from trilens.ledger.lives.work_done import WorkDone, work_done
 from trilens.lineage.history import History
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.run import Ending, RunId

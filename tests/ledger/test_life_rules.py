@@ -9,7 +9,7 @@ import pytest
 from told_steps import HOUR, Told, booked_s, facts_of, is_whole
 
 from trilens.ledger import causes
-from trilens.ledger.lives import life_spans
+from trilens.ledger.lives.spans import life_spans
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
 from trilens.model.run import Ending, RunId
 

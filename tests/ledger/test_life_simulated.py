@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from told_steps import HOUR, RUN, Told, booked_s, facts_of, history_of, is_whole
 
-from trilens.ledger.lives import life_spans
-from trilens.ledger.lost_work import lost_steps
+from trilens.ledger.lives.lost_work import lost_steps
+from trilens.ledger.lives.spans import life_spans
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.run import CheckpointRecord, Ending, StepRecord
 from trilens.simulate.scenario import Training

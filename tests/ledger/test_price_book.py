@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilens.ledger.price_book import Prices, default_book, price_book
-from trilens.ledger.price_file import default_prices, read_price_file
-from trilens.ledger.price_match import Fit, fit
+from trilens.ledger.prices.book import Prices, default_book, price_book
+from trilens.ledger.prices.file import default_prices, read_price_file
+from trilens.ledger.prices.match import Fit, fit
 from trilens.model.ledger import HOUR_MS
 from trilens.model.machine import Machine
 from trilens.model.price import ExchangeRate, Match, Owned, Power, Price, Purchase

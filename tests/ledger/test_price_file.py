@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trilens.ledger.price_file import PriceFile, parse_prices, read_price_file
-from trilens.ledger.price_sections import SECTIONS, keys_of
+from trilens.ledger.prices.file import PriceFile, parse_prices, read_price_file
+from trilens.ledger.prices.sections import SECTIONS, keys_of
 from trilens.model.errors import ConfigError
 from trilens.model.price import ExchangeRate, Match, Owned, Power, Price, Purchase
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ledger_nights import NIGHT_MS, first_hour, holder, hour, row
 from memory_book import MemoryBook
-from trilens.ledger.run_cost import RunLife, run_costs, spent_after
-from trilens.ledger.worth import (
+from trilens.ledger.answers.run_cost import RunLife, run_costs, spent_after
+from trilens.ledger.answers.worth import (
     Course,
     Point,
     default_metric,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ledger_nights import NIGHT_MS, first_hour, holder, hour, row, workload
 from memory_book import MemoryBook
-from trilens.ledger.spending import run_spending, workload_spending
+from trilens.ledger.answers.spending import run_spending, workload_spending
 from trilens.model.ledger import HOUR_MS, Bucket, Holder, LedgerHour
 from trilens.model.run import RankProcess, RunId, WriterId
 

@@ -7,13 +7,13 @@ import pytest
 from ledger_nights import NIGHT_MS, a_night, first_hour, holder, hour, row
 from memory_book import MemoryBook
 from trilens.ledger import causes
-from trilens.ledger.cause_texts import explained
-from trilens.ledger.lost_work import LostSteps
-from trilens.ledger.why import FOR_NOTHING, why
+from trilens.ledger.answers.cause_texts import explained
+from trilens.ledger.answers.why import FOR_NOTHING, why
+from trilens.ledger.lives.lost_work import LostSteps
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, Holder, LedgerRow
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.run import RunId
-from trilens.serve.cost_sentence import cause_sentence
+from trilens.serve.money.cost_sentence import cause_sentence
 
 NIGHT = Window(NIGHT_MS, NIGHT_MS + 6 * HOUR_MS)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from recording_rules import series, shipped_alerts, shipped_rules
-from trilens.ledger.why import FOR_NOTHING
+from trilens.ledger.answers.why import FOR_NOTHING
 from trilens.model.ledger import Bucket
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
-from trilens.serve.cost_metrics import FAMILIES
+from trilens.serve.money.cost_metrics import FAMILIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cost-metrics.md").read_text()
 HOUR_MS = 3_600_000

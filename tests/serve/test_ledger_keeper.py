@@ -21,7 +21,7 @@ from trilens.model.ledger_sums import BookedHour
 from trilens.model.run import Ending, RankProcess, RunId, WriterId
 from trilens.model.run_sums import AttemptSpan
 from trilens.model.workload import GpuUuid, PodKey
-from trilens.serve.ledger_keeper import LedgerKeeper
+from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.store.ledger_facts import LateHours
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from trilens.ledger.prices import Rate
+    from trilens.ledger.prices.rates import Rate
     from trilens.model.ledger_sums import Dimension, Episode, Sum, Window
     from trilens.model.machine import Machine
     from trilens.model.query import QueryGuard

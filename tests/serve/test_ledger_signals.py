@@ -12,7 +12,7 @@ import pytest
 from recording_rules import Recorder
 from trilens.model.errors import SourceError
 from trilens.promql.memory import MemorySource
-from trilens.serve.ledger_signals import LedgerSignals
+from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries, Matrix, Times
 
 if TYPE_CHECKING:

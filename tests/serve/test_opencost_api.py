@@ -13,10 +13,10 @@ import pytest
 from ledger_nights import NIGHT_MS, PRICE, a_night, holder, hour, row
 from memory_api import Api, running
 from memory_book import MemoryBook
-from trilens.ledger.opencost import IdleRule, allocations
+from trilens.ledger.answers.opencost import IdleRule, allocations
 from trilens.model.ledger import HOUR_MS, Bucket, LedgerHour, NodeBill
 from trilens.model.ledger_sums import Window
-from trilens.serve.opencost_params import read_properties, read_sets, read_window
+from trilens.serve.money.opencost_params import read_properties, read_sets, read_window
 from trilens.serve.params import Params
 from trilens.store.engine import Engine
 from trilens.store.ledger import Ledger

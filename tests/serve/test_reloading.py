@@ -20,7 +20,7 @@ from trilens.settings.load import load_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trilens.ledger.price_book import Prices
+    from trilens.ledger.prices.book import Prices
     from trilens.settings.tree import Settings
 
 NOBODY = Followers(None, None, None)

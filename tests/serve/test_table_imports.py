@@ -22,7 +22,7 @@ from memory_book import MemoryBook
 from servers import require_corpus
 from trilens.ledger.booking import Booking
 from trilens.ledger.known_losses import KnownLosses
-from trilens.ledger.price_book import default_book
+from trilens.ledger.prices.book import default_book
 from trilens.model.ledger import HOUR_MS
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store

@@ -8,9 +8,9 @@ import pytest
 
 from ledger_nights import NIGHT_MS, a_night
 from memory_book import MemoryBook
-from trilens.ledger.cost import by_keys
-from trilens.ledger.sharing import sums
-from trilens.ledger.why import why
+from trilens.ledger.answers.cost import by_keys
+from trilens.ledger.answers.sharing import sums
+from trilens.ledger.answers.why import why
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Sharing, Window
 from trilens.store.options import StoreOptions

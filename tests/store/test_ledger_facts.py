@@ -9,7 +9,7 @@ import pytest
 
 from ledger_nights import holder, hour, row
 from run_records import RUN, position, process, step
-from trilens.ledger.hour_facts import facts_of, lives_around
+from trilens.ledger.allocation.hour_facts import facts_of, lives_around
 from trilens.model.event import EventKind, EventRecord
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.imported import ImportedJob, UsagePoint

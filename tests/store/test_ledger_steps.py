@@ -12,7 +12,7 @@ import pytest
 
 from run_records import writer
 from trilens.collect.runs.records import grown
-from trilens.ledger.hour_facts import facts_of
+from trilens.ledger.allocation.hour_facts import facts_of
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_facts import LastStep, LifeKey
 from trilens.model.run import Ending, RankProcess, RunId, StepRecord

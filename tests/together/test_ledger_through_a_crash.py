@@ -13,9 +13,9 @@ import yaml
 from command_here import trilens_here
 from memory_api import Api, running
 from servers import until
-from trilens.ledger.price_book import price_book
+from trilens.ledger.prices.book import price_book
 from trilens.ledger.source import no_signals
-from trilens.serve.ledger_keeper import LedgerKeeper
+from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.simulate.over_http.pace import grown
 from trilens.simulate.over_http.server import SimulatedCluster
 from trilens.simulate.scenario import read_scenario

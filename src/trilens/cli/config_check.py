@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
-from trilens.ledger.price_book import price_book
+from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError
 from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from trilens.cli.cost_figures import UNKNOWN, change_text, hours_text, key_text
 from trilens.cli.plain_table import print_table
-from trilens.ledger.money_text import money
+from trilens.ledger.answers.money_text import money
 from trilens.model.ledger import Bucket
 
 

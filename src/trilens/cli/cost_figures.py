@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from trilens.ledger.money_text import money
+from trilens.ledger.answers.money_text import money
 
 UNKNOWN: Final = "-"
 HOUR_MS: Final = 3_600_000

@@ -23,7 +23,7 @@ from trilens.cli.cost_figures import (
 )
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_length
-from trilens.ledger.money_text import unit_price
+from trilens.ledger.answers.money_text import unit_price
 
 _NONE_TOLD: Final = {
     "step": "no run told of steps",

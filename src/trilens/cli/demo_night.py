@@ -16,7 +16,7 @@ from trilens.cli.hours_progress import hours_progress
 from trilens.cli.plain_table import print_table
 
 if TYPE_CHECKING:
-    from trilens.serve.cost_answers import WhyAnswer
+    from trilens.serve.money.cost_answers import WhyAnswer
     from trilens.serve.rehearsal.bill import NightBill
 
 _SCENARIO: Final = "night"
@@ -31,7 +31,7 @@ _TRUTHS: Final = 10  # --json has all
 
 def run_night(gpus: int | None, seed: int, *, as_json: bool) -> None:
     """The last night that is over. `gpus` is None for as many as the scenario has."""
-    from trilens.ledger.price_book import default_book
+    from trilens.ledger.prices.book import default_book
     from trilens.serve.rehearsal.bill import book, read_bill
     from trilens.serve.rehearsal.night import follow
     from trilens.serve.storage import open_store
@@ -72,7 +72,7 @@ def _told(night: NightBill) -> dict[str, Any]:
     """Money is in text: JSON's numbers are not exact. All prices of a shipped book have one currency."""
     import msgspec
 
-    from trilens.serve.cost_view import amount_text as exact
+    from trilens.serve.money.cost_view import amount_text as exact
 
     ((currency, bill),) = night.bill.items()
     buckets = night.buckets[currency]

@@ -10,7 +10,7 @@ import typer
 from trilens.cli.cost_figures import UNKNOWN, amount_text, hours_text, moment_text, share_text
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_length
-from trilens.ledger.money_text import money
+from trilens.ledger.answers.money_text import money
 
 _METRICS_SHOWN: Final = 4
 _FRONT: Final = "*"

@@ -11,7 +11,7 @@ import typer
 from trilens.cli.cost_figures import counted, hours_text
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_moment
-from trilens.ledger.money_text import money
+from trilens.ledger.answers.money_text import money
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ import typer
 from trilens.cli.doubt_text import doubt_text
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_moment
-from trilens.ledger.money_text import money
+from trilens.ledger.answers.money_text import money
 
 _UNITS = {
     "per_node_hour": "a node and hour",

@@ -103,8 +103,8 @@ def _without_rate(book: dict[str, Any]) -> Counter[str]:
 def _local_book(file: Path) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from trilens.ledger.price_book import price_book
-    from trilens.ledger.price_view import book_answer
+    from trilens.ledger.prices.book import price_book
+    from trilens.ledger.prices.view import book_answer
 
     return asdict(book_answer(price_book(file)))
 
@@ -112,8 +112,8 @@ def _local_book(file: Path) -> dict[str, Any]:
 def _local_choice(file: Path, told: dict[str, str], gpus: int, at_ms: int) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from trilens.ledger.price_book import price_book
-    from trilens.ledger.price_view import choice_answer, described
+    from trilens.ledger.prices.book import price_book
+    from trilens.ledger.prices.view import choice_answer, described
     from trilens.model.errors import ConfigError
     from trilens.model.price import Purchase
 

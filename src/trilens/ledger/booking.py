@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.ledger.allocate import allocate
-from trilens.ledger.hour_facts import overlapping
+from trilens.ledger.allocation.allocate import allocate
+from trilens.ledger.allocation.hour_facts import overlapping
+from trilens.ledger.allocation.without_collecting import without_collecting
 from trilens.ledger.source import no_signals
-from trilens.ledger.without_collecting import without_collecting
 from trilens.model.ledger import HOUR_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.ledger.known_losses import KnownLosses
-    from trilens.ledger.prices import PriceBook
+    from trilens.ledger.prices.rates import PriceBook
     from trilens.ledger.source import FactSource, Signals, SignalSource
     from trilens.model.ledger import LedgerHour
     from trilens.model.ledger_facts import Facts

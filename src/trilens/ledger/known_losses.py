@@ -10,12 +10,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.due_hours import hour_of
-from trilens.ledger.lost_work import lost_steps
+from trilens.ledger.lives.lost_work import lost_steps
 from trilens.model.ledger import HOUR_MS
 from trilens.model.run import Ending
 
 if TYPE_CHECKING:
-    from trilens.ledger.lost_work import LostSteps
+    from trilens.ledger.lives.lost_work import LostSteps
     from trilens.ledger.source import FactSource
     from trilens.model.ledger_facts import Facts, RunHistory
     from trilens.model.query import QueryGuard

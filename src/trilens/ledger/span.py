@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from trilens.ledger.amounts import parts_of
+from trilens.ledger.allocation.amounts import parts_of
 
 if TYPE_CHECKING:
     from trilens.model.ledger import Basis, Bucket

@@ -68,7 +68,7 @@ class Price:
     storage_per_gib_month: Decimal | None = None
     network_per_node_hour: Decimal | None = None
     owned: Owned | None = None
-    as_of: str = ""  # the day on which somebody looked it up
+    as_of: str = ""  # how old the figure is: a day, a month or a year
     told_by: str = ""
     is_default: bool = False
 

@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.backfill import BackfillApi
-    from trilens.serve.cost import CostApi
-    from trilens.serve.cost_units import CostUnitsApi
     from trilens.serve.events import EventsApi
     from trilens.serve.experiments import ExperimentsApi
-    from trilens.serve.focus import FocusApi
     from trilens.serve.gpus import GpusApi
     from trilens.serve.home import Ask
-    from trilens.serve.imports import ImportsApi
-    from trilens.serve.ledger import LedgerApi
     from trilens.serve.lineage import LineageApi
-    from trilens.serve.opencost import OpenCostApi
+    from trilens.serve.money.cost import CostApi
+    from trilens.serve.money.cost_units import CostUnitsApi
+    from trilens.serve.money.focus import FocusApi
+    from trilens.serve.money.imports import ImportsApi
+    from trilens.serve.money.ledger import LedgerApi
+    from trilens.serve.money.opencost import OpenCostApi
+    from trilens.serve.money.prices import PricesApi
     from trilens.serve.otlp import OtlpApi
     from trilens.serve.output import OutputApi
     from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
-    from trilens.serve.prices import PricesApi
     from trilens.serve.probes import Probes
     from trilens.serve.programs import ProgramsApi
     from trilens.serve.rules import RulesApi

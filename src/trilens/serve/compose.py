@@ -12,35 +12,35 @@ from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
 from trilens.collect.runs.intake import RunIntake
-from trilens.ledger.price_book import price_book
+from trilens.ledger.prices.book import price_book
 from trilens.model.ledger_sums import Sharing
 from trilens.promql.engine import Engine
 from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.cluster_jobs import monitors_of
-from trilens.serve.cost import CostApi, CostRules
-from trilens.serve.cost_metrics import CostMetrics
-from trilens.serve.cost_units import CostUnitsApi
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
-from trilens.serve.focus import FocusApi
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
-from trilens.serve.imports import ImportsApi
 from trilens.serve.intakes import Intakes
 from trilens.serve.kube_state_presence import KubeStatePresence
-from trilens.serve.ledger import LedgerApi
-from trilens.serve.ledger_keeper import LedgerKeeper
-from trilens.serve.ledger_signals import LedgerSignals
 from trilens.serve.lineage import LineageApi
-from trilens.serve.opencost import OpenCostApi
+from trilens.serve.money.cost import CostApi, CostRules
+from trilens.serve.money.cost_metrics import CostMetrics
+from trilens.serve.money.cost_units import CostUnitsApi
+from trilens.serve.money.focus import FocusApi
+from trilens.serve.money.imports import ImportsApi
+from trilens.serve.money.ledger import LedgerApi
+from trilens.serve.money.ledger_keeper import LedgerKeeper
+from trilens.serve.money.ledger_signals import LedgerSignals
+from trilens.serve.money.opencost import OpenCostApi
+from trilens.serve.money.prices import PricesApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
-from trilens.serve.prices import PricesApi
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.reloading import Followers, Reloading
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from trilens.alert.evaluation import GroupState
     from trilens.alert.rule import RuleGroup
     from trilens.collect.config import ScrapeConfig
-    from trilens.ledger.price_book import Prices
+    from trilens.ledger.prices.book import Prices
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.gpu_reports import ReportSource

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from trilens.ledger.goodput import goodput
-from trilens.ledger.run_cost import RunLife, run_costs, spent_after
-from trilens.ledger.worth import (
+from trilens.ledger.answers.goodput import goodput
+from trilens.ledger.answers.run_cost import RunLife, run_costs, spent_after
+from trilens.ledger.answers.worth import (
     Course,
     default_metric,
     pareto_front,
@@ -19,14 +19,14 @@ from trilens.ledger.worth import (
     wants_more,
 )
 from trilens.model.ledger import HOUR_MS
-from trilens.serve.cost_view import amount_text
+from trilens.serve.money.cost_view import amount_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trilens.ledger.run_cost import RunCost
+    from trilens.ledger.answers.run_cost import RunCost
+    from trilens.ledger.answers.worth import Stopped
     from trilens.ledger.source import LedgerBook
-    from trilens.ledger.worth import Stopped
     from trilens.lineage.experiments import ExperimentRun
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from trilens.ledger.run_cost import RunCost
+    from trilens.ledger.answers.run_cost import RunCost
     from trilens.ledger.source import LedgerBook
     from trilens.lineage.experiments import Experiment, ExperimentRun
     from trilens.lineage.source import RunSource

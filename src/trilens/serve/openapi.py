@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from trilens import __version__
 from trilens.model.life import Phase
-from trilens.serve.cost_openapi import COST_TYPES, cost_paths
 from trilens.serve.envelope import JSON
 from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
 from trilens.serve.experiments_openapi import EXPERIMENT_TYPES, experiment_paths
 from trilens.serve.gpu_answers import GpuAnswer
-from trilens.serve.ledger_openapi import LEDGER_TYPES, ledger_paths
+from trilens.serve.money.cost_openapi import COST_TYPES, cost_paths
+from trilens.serve.money.ledger_openapi import LEDGER_TYPES, ledger_paths
+from trilens.serve.money.prices_openapi import PRICE_TYPES, price_paths
 from trilens.serve.openapi_pieces import list_of, operation, parameter
-from trilens.serve.prices_openapi import PRICE_TYPES, price_paths
 from trilens.serve.run_openapi import RUN_TYPES, run_paths
 from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
 

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.ledger.price_book import price_book
+from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError, TrilensError
 from trilens.serve.cluster_jobs import job_maker
 from trilens.serve.rules import rule_groups
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from trilens.alert.manager import RuleManager
     from trilens.collect.monitors.following import Monitors
-    from trilens.ledger.price_book import Prices
+    from trilens.ledger.prices.book import Prices
     from trilens.serve.scrape_jobs import ScrapeJobs
     from trilens.settings.tree import Settings
 

@@ -12,7 +12,7 @@ import msgspec
 
 from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001
 from trilens.serve.event_answers import WorkloadName  # noqa: TC001  msgspec reads the annotations
-from trilens.serve.spending_answer import SpendingAnswer  # noqa: TC001
+from trilens.serve.money.spending_answer import SpendingAnswer  # noqa: TC001
 
 Value = float | str
 

@@ -11,6 +11,7 @@ from trilens.lineage.standing import current_lives
 from trilens.model.run import Ending
 from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.event_answers import WorkloadName
+from trilens.serve.money.spending_answer import spending_answer
 from trilens.serve.run_answers import (
     ArtifactAnswer,
     BeganAnswer,
@@ -25,12 +26,11 @@ from trilens.serve.run_answers import (
     TrackerRun,
     ValidationAnswer,
 )
-from trilens.serve.spending_answer import spending_answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trilens.ledger.spending import Spending
+    from trilens.ledger.answers.spending import Spending
     from trilens.lineage.contents import Checkpoint
     from trilens.lineage.history import History, Part
     from trilens.lineage.standing import Standing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from starlette.responses import Response
 
-from trilens.ledger.spending import run_spending
+from trilens.ledger.answers.spending import run_spending
 from trilens.lineage.contents import checkpoints
 from trilens.lineage.history import History
 from trilens.lineage.naming import meant
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
-    from trilens.ledger.spending import Spending
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
     from trilens.model.run import RankProcess, RunFacts

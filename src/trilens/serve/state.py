@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trilens.collect.remote_write import RemoteWriteReceiver
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
-    from trilens.serve.ledger_keeper import LedgerKeeper
+    from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.runner import QueryRunner
     from trilens.serve.upstream import Trouble, Upstream
     from trilens.store.store import Store, StoreStats

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trilens.collect.otlp.stats import OtlpMetricsStats, OtlpTraceStats
     from trilens.collect.remote_write.receiver import WriteStats
     from trilens.collect.runs.intake import RunIntake
-    from trilens.serve.ledger_keeper import LedgerKeeper
+    from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.store.store import StoreHealth, StoreStats
 
 

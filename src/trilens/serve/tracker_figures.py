@@ -15,8 +15,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from trilens.ledger.goodput import goodput
-from trilens.ledger.spending import run_spending
+from trilens.ledger.answers.goodput import goodput
+from trilens.ledger.answers.spending import run_spending
 from trilens.lineage.gpu_time import gpu_time
 from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, as_amount
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
+    from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
-    from trilens.ledger.spending import Spending
     from trilens.lineage.gpu_time import GpuTime
     from trilens.model.run import RankProcess, RunFacts
     from trilens.model.tracked_run import TrackedRun

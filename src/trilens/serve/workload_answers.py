@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001  msgspec reads the annotations
-from trilens.serve.spending_answer import SpendingAnswer  # noqa: TC001
+from trilens.serve.money.spending_answer import SpendingAnswer  # noqa: TC001
 
 
 class PhaseAnswer(msgspec.Struct, frozen=True):

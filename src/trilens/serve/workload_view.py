@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from trilens.serve.doubt_answer import DoubtAnswer
-from trilens.serve.spending_answer import spending_answer
+from trilens.serve.money.spending_answer import spending_answer
 from trilens.serve.workload_answers import (
     AttemptAnswer,
     GoneAnswer,
@@ -21,7 +21,7 @@ from trilens.serve.workload_answers import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from trilens.ledger.spending import Spending
+    from trilens.ledger.answers.spending import Spending
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.workload import Doubt, PodKey, Step
     from trilens.serve.workload_answers import MemberGpuAnswer

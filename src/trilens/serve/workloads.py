@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from trilens.ledger.spending import workload_spending
+from trilens.ledger.answers.spending import workload_spending
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.life import Phase
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
-    from trilens.ledger.spending import Spending
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.serve.gpu_bindings import GpuBindings

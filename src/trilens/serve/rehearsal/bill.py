@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.ledger.booking import Booking
 from trilens.ledger.known_losses import KnownLosses
 from trilens.model.ledger_sums import Dimension, Window
-from trilens.serve.cost_causes import why_answer
-from trilens.serve.ledger_signals import LedgerSignals
+from trilens.serve.money.cost_causes import why_answer
+from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries
 from trilens.simulate.true_time import true_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from trilens.ledger.prices import PriceBook
-    from trilens.serve.cost_answers import WhyAnswer
+    from trilens.ledger.prices.rates import PriceBook
+    from trilens.serve.money.cost_answers import WhyAnswer
     from trilens.simulate.world import World
     from trilens.store.store import Store
 

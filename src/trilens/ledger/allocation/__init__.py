@@ -1,0 +1,1 @@
+"""Whose each GPU-millisecond is, in which bucket, and what it costs."""

@@ -1,0 +1,1 @@
+"""Prices: the book, its file, and what fits a machine."""

@@ -1,0 +1,247 @@
+"""/api/cost/units: what a step, a token, a request or a percent of improvement cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from trilens.ledger.answers.cost import booked_stretches, by_keys, hours_known, largest_first
+from trilens.ledger.answers.known_time import known_ms
+from trilens.ledger.answers.run_cost import RunLife, run_costs
+from trilens.ledger.answers.unit_cost import COUNTED_IN, DEFINED_AS, Served, per_unit, served, together
+from trilens.ledger.answers.worth import default_metric, validated_course
+from trilens.ledger.known_losses import KnownLosses
+from trilens.ledger.lives.work_done import work_done
+from trilens.model.errors import NotReadYet, RequestError
+from trilens.model.ledger import HOUR_MS
+from trilens.model.ledger_sums import Dimension, Unit, Window
+from trilens.model.run import RunId
+from trilens.model.workload import WorkloadKey
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.money.cost_answers import UnitLine, UnitsAnswer
+from trilens.serve.money.cost_params import clock_ms, read_window
+from trilens.serve.money.cost_view import (
+    amount_text,
+    decimal_text,
+    hours_answer,
+    keys_answer,
+    warnings_answer,
+)
+from trilens.serve.params import read_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.ledger.source import FactSource, LedgerBook, SignalSource
+    from trilens.lineage.source import RunSource
+    from trilens.model.ledger_sums import Sum
+    from trilens.model.query import QueryGuard
+    from trilens.serve.params import Params
+    from trilens.serve.runner import QueryRunner
+
+    Spans = Sequence[tuple[int, int]]
+
+_DAY_MS: Final = 86_400_000
+_MOST_DAYS: Final = 7  # of steps: they are read one by one
+_MOST_RUNS: Final = 200
+_MILLION: Final = 1_000_000
+
+
+class _Counted(NamedTuple):
+    """How many, and what to say about it."""
+
+    units: Decimal
+    detail: str = ""
+
+
+class CostUnitsApi:
+    """Each is None where nothing is kept."""
+
+    def __init__(
+        self,
+        book: LedgerBook | None,
+        facts: FactSource | None,
+        signals: SignalSource | None,
+        runs: RunSource | None,
+        runner: QueryRunner,
+        max_body: int,
+        *,
+        now_ms: Callable[[], int] = clock_ms,
+    ) -> None:
+        self._book = book
+        self._facts = facts
+        self._signals = signals
+        self._runs = runs
+        self._runner = runner
+        self._max_body = max_body
+        self._now_ms = now_ms
+
+    async def every(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        now_ms = self._now_ms()
+        window, unit = read_window(params, now_ms), _unit(params)
+        book = self._book
+        if book is None:
+            raise NotReadYet("no ledger is kept", hint="see docs/ledger.md")
+        if unit is not Unit.IMPROVEMENT and window.to_ms - window.from_ms > _MOST_DAYS * _DAY_MS:
+            raise RequestError(
+                f'invalid parameter "from": at most {_MOST_DAYS} days for cost per {unit.value}',
+                hint="name a shorter window",
+            )
+        guard, gzip = self._runner.guard(), accepts_gzip(request)
+
+        def work() -> tuple[bytes, bool]:
+            booked = book.hours(window.from_ms, window.to_ms, guard=guard)
+            hours = hours_known(booked, window, now_ms)
+            answer = UnitsAnswer(
+                window.from_ms,
+                window.to_ms,
+                unit.value,
+                COUNTED_IN[unit],
+                DEFINED_AS[unit],
+                [*self._lines(book, unit, window, _known(book, booked_stretches(booked), guard), guard)],
+                hours_answer(hours),
+                warnings_answer(hours),
+            )
+            return pack(success(msgspec.json.encode(answer)), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))
+
+    def _lines(
+        self, book: LedgerBook, unit: Unit, window: Window, spans: Spans, guard: QueryGuard
+    ) -> Iterator[UnitLine]:
+        """Units count while hours are booked: what they cost is known only then."""
+        if unit is Unit.IMPROVEMENT:
+            yield from self._improvements(book, window, guard)
+            return
+        done: Mapping[object, _Counted] = {}
+        answered: Mapping[object, _Counted] = {}
+        if unit in (Unit.STEP, Unit.TOKEN):
+            done = self._trained(unit, spans, guard)
+        if unit in (Unit.REQUEST, Unit.TOKEN):
+            answered = self._served(unit, spans, guard)
+        if done:
+            costs = by_keys(book.sums([Dimension.RUN], window, guard=guard))
+            yield from self._told(Dimension.RUN, costs, done, guard)
+        if answered:
+            costs = by_keys(book.sums([Dimension.WORKLOAD], window, guard=guard))
+            yield from self._told(Dimension.WORKLOAD, costs, answered, guard)
+
+    def _told(
+        self,
+        dimension: Dimension,
+        costs: Sequence[Sum],
+        counted: Mapping[object, _Counted],
+        guard: QueryGuard,
+    ) -> Iterator[UnitLine]:
+        for cost in costs:
+            found = counted.get(cost.keys[0])
+            if found is None:
+                continue
+            each = per_unit(cost, found.units)
+            yield UnitLine(
+                keys_answer((dimension,), cost.keys),
+                self._name(cost.keys[0], guard),
+                cost.currency or None,
+                amount_text(cost.quanta) if cost.currency else None,
+                cost.gpu_ms,
+                cost.unpriced_ms,
+                float(found.units),
+                decimal_text(each) if each is not None else None,
+                found.detail,
+            )
+
+    def _name(self, key: object, guard: QueryGuard) -> str | None:
+        if isinstance(key, WorkloadKey):
+            return key.name
+        found = self._runs.runs(run=RunId(str(key)), limit=1, guard=guard) if self._runs is not None else []
+        return found[0].name if found else None
+
+    def _trained(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
+        if self._facts is None:
+            return {}
+        steps: defaultdict[RunId, int] = defaultdict(int)
+        tokens: defaultdict[RunId, int] = defaultdict(int)
+        losses = KnownLosses(self._facts, self._now_ms())
+        for from_ms, to_ms in spans:
+            facts = self._facts.facts(from_ms, to_ms, guard=guard)
+            lost = losses.of(facts, guard=guard)
+            for run, done in work_done(facts.minutes, lost, from_ms, to_ms).items():
+                steps[run] += done.steps
+                if done.tokens is not None:
+                    tokens[run] += done.tokens
+        if unit is Unit.STEP:
+            return {run: _Counted(Decimal(count)) for run, count in steps.items()}
+        return {run: _Counted(Decimal(count) / _MILLION) for run, count in tokens.items()}
+
+    def _served(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
+        if self._facts is None or self._signals is None:
+            return {}
+        found: defaultdict[WorkloadKey, list[Served]] = defaultdict(list)
+        for from_ms, to_ms in spans:
+            facts = self._facts.facts(from_ms, to_ms, guard=guard)
+            for workload, one in served(facts, self._signals.serving(from_ms, to_ms).serving).items():
+                found[workload].append(one)
+        whole = {workload: together(each) for workload, each in found.items()}
+        if unit is Unit.REQUEST:
+            return {
+                workload: _Counted(Decimal(one.requests))
+                for workload, one in whole.items()
+                if one.requests is not None
+            }
+        return {
+            workload: _Counted(Decimal(one.tokens) / _MILLION)
+            for workload, one in whole.items()
+            if one.tokens is not None
+        }
+
+    def _improvements(self, book: LedgerBook, window: Window, guard: QueryGuard) -> Iterator[UnitLine]:
+        """Of runs that cost something in the window, over their whole lives."""
+        source = self._runs
+        if source is None:
+            return
+        spent = by_keys(book.sums([Dimension.RUN], window, guard=guard))
+        counted: dict[object, _Counted] = {}
+        lives: list[RunLife] = []
+        now_ms = self._now_ms()
+        for run in [RunId(str(one.keys[0])) for one in spent if one.keys[0] is not None][:_MOST_RUNS]:
+            validations = source.validations(run, guard=guard)
+            metric = default_metric([name for one in validations for name in one.values], ())
+            if metric is None:
+                continue
+            course = validated_course(metric, validations)
+            percent, best = course.improvement_percent, course.best
+            if percent is None or best is None:
+                continue
+            told = f"{metric} {course.points[0].value:.4g} -> {best.value:.4g}"
+            counted[run] = _Counted(Decimal(repr(percent)), told)
+            facts = source.runs(run=run, limit=1, guard=guard)
+            ends = [one.ended_ms for one in source.processes([run], guard=guard)]
+            ended_ms = max((now_ms if end is None else end for end in ends), default=now_ms)
+            lives += [RunLife(run, one.created_ms, ended_ms) for one in facts]
+        costs = [one.time for one in run_costs(book, lives, now_ms, guard).values()]
+        yield from self._told(Dimension.RUN, largest_first(costs), counted, guard)
+
+
+def _known(book: LedgerBook, stretches: Spans, guard: QueryGuard) -> Spans:
+    """Without what programs tell of the time before any node was known: nobody knows what that cost."""
+    found = []
+    for from_ms, to_ms in stretches:
+        first_ms = min(from_ms + HOUR_MS, to_ms)
+        found.append((first_ms - known_ms(book, from_ms, first_ms, guard), to_ms))
+    return found
+
+
+def _unit(params: Params) -> Unit:
+    text = params.first("per") or Unit.STEP.value
+    try:
+        return Unit(text)
+    except ValueError as e:
+        known = ", ".join(one.value for one in Unit)
+        raise RequestError(f'invalid parameter "per": no unit {text!r}', hint=f"there are {known}") from e

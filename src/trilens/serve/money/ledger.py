@@ -1,0 +1,239 @@
+"""/api/ledger: what is booked, whether it adds up, and computing it again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.ledger.booked_sums import node_sums
+from trilens.ledger.due_hours import hour_of
+from trilens.ledger.verify import verify_sums
+from trilens.model.errors import RequestError
+from trilens.model.ledger import HOUR_MS, as_amount
+from trilens.model.ledger_sums import Window
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.money.ledger_answers import (
+    HourAnswer,
+    HourWarning,
+    LedgerAnswer,
+    MismatchAnswer,
+    RecomputeAnswer,
+    VerifyAnswer,
+)
+from trilens.serve.params import read_params
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.ledger.source import LedgerBook
+    from trilens.model.ledger import NodeBill
+    from trilens.model.ledger_sums import BookedHour
+    from trilens.model.query import QueryGuard
+    from trilens.serve.money.ledger_keeper import LedgerKeeper
+    from trilens.serve.params import Params
+    from trilens.serve.runner import QueryRunner
+
+_DAY_MS: Final = 24 * HOUR_MS
+_MOST_MISMATCHES: Final = 1_000
+_ROWS_AT_ONCE: Final = 100_000
+_SEVERAL: Final = "several"  # as the book calls more than one currency
+
+
+class LedgerApi:
+    """Both are None where nothing is kept."""
+
+    def __init__(
+        self, book: LedgerBook | None, keeper: LedgerKeeper | None, runner: QueryRunner, max_body: int
+    ) -> None:
+        self._book = book
+        self._keeper = keeper
+        self._runner = runner
+        self._max_body = max_body
+
+    async def state(self, request: Request) -> Response:
+        """Of all hours, or of those of a span."""
+        params = await read_params(request, self._max_body)
+        from_ms = params.time_ms("from", 0) if params.first("from") else None
+        to_ms = params.time_ms("to", 0) if params.first("to") else None
+        return self._reply(request, msgspec.json.encode(_state(self._kept(), from_ms, to_ms)))
+
+    async def hours(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        from_ms, to_ms = _span(params)
+
+        def answered(book: LedgerBook, guard: QueryGuard) -> bytes:
+            return msgspec.json.encode([_hour(one) for one in book.hours(from_ms, to_ms, guard=guard)])
+
+        return await self._asked(request, answered)
+
+    async def verify(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        from_ms, to_ms = _span(params)
+
+        def answered(book: LedgerBook, guard: QueryGuard) -> bytes:
+            return msgspec.json.encode(_verified(book, from_ms, to_ms, guard))
+
+        return await self._asked(request, answered)
+
+    async def recompute(self, request: Request) -> Response:
+        params = await read_params(request, self._max_body)
+        if not (params.first("from") and params.first("to")):
+            raise RequestError("`from` and `to` say which hours to compute again")
+        keeper, span = self._kept(), _span(params)
+
+        def asked(book: LedgerBook, guard: QueryGuard) -> bytes:
+            return msgspec.json.encode(RecomputeAnswer(keeper.recompute(*span, guard=guard)))
+
+        return await self._asked(request, asked)
+
+    def _kept(self) -> LedgerKeeper:
+        if self._keeper is None:
+            raise RequestError("no ledger is kept here")
+        return self._keeper
+
+    def _reply(self, request: Request, data: bytes) -> Response:
+        return packed_response(pack(success(data), accepts_gzip(request)))
+
+    async def _asked(self, request: Request, answered: Callable[[LedgerBook, QueryGuard], bytes]) -> Response:
+        book, guard, gzip = self._book, self._runner.guard(), accepts_gzip(request)
+        if book is None:
+            raise RequestError("no ledger is kept here")
+
+        def work() -> tuple[bytes, bool]:
+            return pack(success(answered(book, guard)), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))
+
+
+def _span(params: Params) -> tuple[int, int]:
+    """Whole hours: those that the span touches. The last day if nothing is said."""
+    now_ms = time.time_ns() // 1_000_000
+    to_ms = params.time_ms("to", now_ms)
+    from_ms = params.time_ms("from", to_ms - _DAY_MS)
+    if from_ms >= to_ms:
+        raise RequestError("`from` must lie before `to`")
+    return hour_of(from_ms), hour_of(to_ms - 1) + HOUR_MS
+
+
+def _state(keeper: LedgerKeeper, from_ms: int | None, to_ms: int | None) -> LedgerAnswer:
+    state = keeper.state
+    waiting = keeper.waiting(from_ms, to_ms)
+    return LedgerAnswer(
+        state.upto_ms,
+        {str(reason): hours for reason, hours in waiting.items()},
+        {str(reason): hours for reason, hours in dict(state.computed).items()},
+        state.revisions,
+        state.failures,
+        state.left,
+        state.took_s,
+        list(state.troubles.values()),
+    )
+
+
+def _hour(one: BookedHour) -> HourAnswer:
+    has_amount = one.currency not in ("", _SEVERAL)
+    return HourAnswer(
+        one.hour_ms,
+        one.revision,
+        one.upto_ms,
+        one.upto_ms < one.hour_ms + HOUR_MS,
+        one.computed_ms,
+        one.reason,
+        one.rows,
+        one.gpu_ms,
+        one.unpriced_ms,
+        f"{as_amount(one.quanta):f}" if has_amount else None,
+        f"{as_amount(one.changed_quanta):f}" if has_amount else None,
+        one.currency,
+        one.prices,
+        one.digest,
+        [HourWarning(*warning) for warning in one.warnings],
+    )
+
+
+def _verified(book: LedgerBook, from_ms: int, to_ms: int, guard: QueryGuard) -> VerifyAnswer:
+    """Some hours at a time: a day of a large fleet would take much memory, and a month of a small one would
+    be as many questions as it has hours."""
+    billed: defaultdict[str, int] = defaultdict(int)
+    booked: defaultdict[str, int] = defaultdict(int)
+    found: list[MismatchAnswer] = []
+    node_hours = rows = gpu_ms = 0
+    hours = _latest(book, Window(from_ms, to_ms), guard)
+    for window in _stretches(hours):
+        named, bills, batches = _of_one_state(book, window, guard)
+        sums = node_sums(batches)
+        there = _rows_by_hour(batches)
+        node_hours += len(bills)
+        rows += there.total()
+        for hour, one in named.items():
+            if there[hour] != one.rows:
+                text = (
+                    f"{there[hour]} rows are there, and {one.rows} were written; "
+                    "computing the hour again mends that"
+                )
+                found.append(MismatchAnswer(hour, "", "", "rows", text))
+        for bill in bills:
+            gpu_ms += bill.gpu_ms
+            billed[bill.currency] += sum(bill.components.values())
+        for of_node in sums:
+            for currency in of_node.currencies:  # one, or it is a mismatch
+                booked[currency] += of_node.quanta
+        found += [MismatchAnswer(*mismatch) for mismatch in verify_sums(bills, sums)]
+    return VerifyAnswer(
+        len(hours), node_hours, rows, gpu_ms, _amounts(billed), _amounts(booked), found[:_MOST_MISMATCHES]
+    )
+
+
+def _latest(book: LedgerBook, window: Window, guard: QueryGuard) -> dict[int, BookedHour]:
+    """By hour: revisions come one after the other."""
+    return {one.hour_ms: one for one in book.hours(window.from_ms, window.to_ms, guard=guard)}
+
+
+def _stretches(hours: Mapping[int, BookedHour]) -> Iterator[Window]:
+    """Of as many hours as have no more rows together than are read at once, and at least one."""
+    held: list[int] = []
+    rows = 0
+    for hour in sorted(hours):
+        if held and rows + hours[hour].rows > _ROWS_AT_ONCE:
+            yield Window(held[0], held[-1] + HOUR_MS)
+            held, rows = [], 0
+        held.append(hour)
+        rows += hours[hour].rows
+    if held:
+        yield Window(held[0], held[-1] + HOUR_MS)
+
+
+def _of_one_state(
+    book: LedgerBook, window: Window, guard: QueryGuard
+) -> tuple[Mapping[int, BookedHour], Sequence[NodeBill], Sequence[pa.RecordBatch]]:
+    """Hours with their bills and rows. If one is written meanwhile they are read again."""
+    named = _latest(book, window, guard)
+    while named:
+        guard.check()
+        bills = book.bills(window.from_ms, window.to_ms, guard=guard)
+        batches = list(book.rows(window, guard=guard))
+        before, named = named, _latest(book, window, guard)
+        if {hour: one.digest for hour, one in named.items()} == {
+            hour: one.digest for hour, one in before.items()
+        }:
+            return named, bills, batches
+    return {}, [], []  # they have expired
+
+
+def _rows_by_hour(batches: Sequence[pa.RecordBatch]) -> Counter[int]:
+    there: Counter[int] = Counter()
+    for batch in batches:
+        for one in batch.column("hour_ms").value_counts().to_pylist():
+            there[one["values"]] += one["counts"]
+    return there
+
+
+def _amounts(quanta: Mapping[str, int]) -> dict[str, str]:
+    return {currency: f"{as_amount(amount):f}" for currency, amount in quanta.items() if currency}
