@@ -84,8 +84,8 @@ def _has_more_to_tell(told: ToldLives) -> NDArray[np.bool_]:
     begun, gets them after that. The step in progress is one further in any case."""
     lives = np.arange(len(told.keys))
     heard = np.array([NEVER if one.step is None else one.step for one in told.processes], np.int64)
-    is_ahead: NDArray[np.bool_] = heard > _last_steps(told, lives) + 1
-    return is_ahead & ~told.is_over & (told.after == NEVER)
+    is_ahead = (heard > _last_steps(told, lives) + 1) & (told.after == NEVER)
+    return np.logical_and(is_ahead, ~told.is_over)
 
 
 def _checkpoint_phase(told: ToldLives, rows: NDArray[np.int64]) -> NDArray[np.int64]:
