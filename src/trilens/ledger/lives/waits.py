@@ -84,8 +84,10 @@ def _has_more_to_tell(told: ToldLives) -> NDArray[np.bool_]:
     begun, gets them after that. The step in progress is one further in any case."""
     lives = np.arange(len(told.keys))
     heard = np.array([NEVER if one.step is None else one.step for one in told.processes], np.int64)
-    is_ahead = (heard > _last_steps(told, lives) + 1) & (told.after == NEVER)
-    return np.logical_and(is_ahead, ~told.is_over)
+    is_behind: NDArray[np.bool_] = (
+        ~told.is_over & (told.after == NEVER) & (heard > _last_steps(told, lives) + 1)
+    )
+    return is_behind
 
 
 def _checkpoint_phase(told: ToldLives, rows: NDArray[np.int64]) -> NDArray[np.int64]:
