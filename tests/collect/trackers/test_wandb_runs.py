@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import math
 import os
 import subprocess
@@ -235,7 +236,11 @@ def test_figures_are_added_to_the_summary(graphql: tuple[Graphql, str]) -> None:
     assert WriteBack(lambda _run: Known(FIGURES, None), ToWandb(project)).write(change.run)
     assert api.asked_for_summary == asked, "the run that was read says so already"
     without = {"trilens.gpu_hours": 2.5}
-    assert WriteBack(lambda _run: Known(without, None), ToWandb(project)).write(change.run)
+    write_back = WriteBack(lambda _run: Known(without, None), ToWandb(project))
+    assert write_back.write(change.run)
+    assert api.summary == {**before, **FIGURES}, "it ended long ago, and all of it was written"
+    lately = replace(change.run, ended_ms=time.time_ns() // 1_000_000)
+    assert write_back.write(lately)
     assert api.summary == {**before, **without}, "what is not known any more is taken back"
 
 
