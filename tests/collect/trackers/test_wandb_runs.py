@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 import math
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
