@@ -207,6 +207,19 @@ def test_hours_side_by_side_and_none_asked_twice_in_a_row() -> None:
     assert same(row(before, "active"), [NAN] * 60 + [0.4] * 60)
 
 
+def test_samples_that_lie_together_are_read_together() -> None:
+    queries = Counted(Fleet().gpu("DEV_GPU_UTIL", [40] * 60).source)
+    signals = LedgerSignals(queries)
+    block_ms = HOUR_MS - HOUR_MS % (240 * MINUTE_MS)
+    signals.signals(block_ms, block_ms + 60 * MINUTE_MS)
+    asked = queries.asked
+    for hour in range(1, 4):
+        found = signals.signals(block_ms + hour * 60 * MINUTE_MS, block_ms + (hour + 1) * 60 * MINUTE_MS)
+        assert found.gpus.from_ms == block_ms + hour * 60 * MINUTE_MS
+        assert found.gpus.active.shape == (1, 60)
+    assert queries.asked == asked
+
+
 def test_a_part_of_a_minute_counts() -> None:
     fleet = Fleet().gpu("DEV_GPU_UTIL", [40] * 3)
     found = LedgerSignals(EmbeddedQueries(fleet.source)).signals(HOUR_MS, HOUR_MS + 2 * MINUTE_MS + 31_000)
@@ -240,4 +253,4 @@ def test_queries_are_asked_in_the_server_s_loop() -> None:
         thread.join()
         loop.close()
     with pytest.raises(SourceError, match="the server stops"):
-        signals.signals(HOUR_MS, HOUR_MS + 2 * MINUTE_MS)
+        signals.signals(HOUR_MS - 480 * MINUTE_MS, HOUR_MS - 478 * MINUTE_MS)  # what was asked before is kept

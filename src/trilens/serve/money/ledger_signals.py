@@ -32,8 +32,10 @@ MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * MINUTE_MS
 _ANSWER_S: Final = 120.0
 _HOUR_S: Final = 3 * _ANSWER_S  # one query after the other, where one decides about the next
+# Samples of four hours lie together on disk: one of these hours takes as long to read as all.
+_BLOCK_MS: Final = 4 * _HOUR_MS
 _FRESH_S: Final = 60.0  # hours are computed one after the other, and each looks at the one before it as well
-_KEPT_HOURS: Final = 3
+_KEPT: Final = 2
 _SETTLED_MS: Final = 2 * MINUTE_MS  # until then more may come of a minute, in the ordinary course
 
 _GPU: Final = ("UUID", "GPU_I_ID")
@@ -102,6 +104,14 @@ _REQUESTS: Final = _of_pods("trilens:inference_requests_scraped:per_second")
 _TOKENS: Final = _of_pods("trilens:inference_completion_tokens_scraped:per_second")
 
 
+class _Piece(NamedTuple):
+    """What is asked at once. Of what is settled nothing more comes, in the ordinary course."""
+
+    from_ms: int
+    to_ms: int
+    is_settled: bool
+
+
 class _Read(NamedTuple):
     signals: Signals
     at_s: float
@@ -113,7 +123,7 @@ class LedgerSignals:
     def __init__(self, queries: OwnQueries) -> None:
         self._queries = queries
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._kept: dict[tuple[int, int], _Read] = {}
+        self._kept: dict[_Piece, _Read] = {}
 
     def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
@@ -121,7 +131,9 @@ class LedgerSignals:
 
     def signals(self, from_ms: int, to_ms: int) -> Signals:
         """For want of an answer it does not raise: what could not be asked is in `trouble`."""
-        return _joined(from_ms, [self._hour(*hour) for hour in _hours(from_ms, to_ms)])
+        settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
+        pieces = _pieces(from_ms, to_ms, settled_ms)
+        return _joined(from_ms, [_cut(self._read(piece), from_ms, to_ms) for piece in pieces])
 
     def serving(self, from_ms: int, to_ms: int) -> Signals:
         """Of inference servers alone, which is little: for longer spans."""
@@ -134,15 +146,14 @@ class LedgerSignals:
             hours.append(Signals(gpus, found, tuple(asking.trouble)))
         return _joined(from_ms, hours)
 
-    def _hour(self, from_ms: int, to_ms: int) -> Signals:
-        known = self._kept.get((from_ms, to_ms))
+    def _read(self, piece: _Piece) -> Signals:
+        known = self._kept.get(piece)
         if known is not None and time.monotonic() - known.at_s < _FRESH_S:
             return known.signals
-        asking = _Asking(self._queries, from_ms, to_ms)
-        found = self._wait(asking.all())
-        if not found.trouble and to_ms < time.time_ns() // 1_000_000 - _SETTLED_MS:
-            self._kept[from_ms, to_ms] = _Read(found, time.monotonic())
-            for oldest in list(self._kept)[:-_KEPT_HOURS]:
+        found = self._wait(_Asking(self._queries, piece.from_ms, piece.to_ms).all())
+        if not found.trouble and piece.is_settled:
+            self._kept[piece] = _Read(found, time.monotonic())
+            for oldest in list(self._kept)[:-_KEPT]:
                 self._kept.pop(oldest, None)
         return found
 
@@ -321,8 +332,38 @@ def _filled(first: Matrix, second: Matrix) -> Matrix:
     return Matrix(list(rows), values)
 
 
+def _pieces(from_ms: int, to_ms: int, settled_ms: int) -> list[_Piece]:
+    """Whole blocks, also where only an hour of one is wanted; of the last few hours, hours."""
+    pieces: list[_Piece] = []
+    at_ms = from_ms
+    while at_ms < to_ms:
+        block_ms = at_ms - at_ms % _BLOCK_MS
+        if block_ms + _BLOCK_MS <= settled_ms:
+            pieces.append(_Piece(block_ms, block_ms + _BLOCK_MS, is_settled=True))
+            at_ms = block_ms + _BLOCK_MS
+        else:
+            end_ms = min(at_ms - at_ms % _HOUR_MS + _HOUR_MS, to_ms)
+            pieces.append(_Piece(at_ms, end_ms, is_settled=end_ms < settled_ms))
+            at_ms = end_ms
+    return pieces
+
+
+def _cut(signals: Signals, from_ms: int, to_ms: int) -> Signals:
+    gpus, serving = signals.gpus, signals.serving
+    first = max(0, (from_ms - gpus.from_ms) // MINUTE_MS)
+    there = slice(first, max(first, -(-(to_ms - gpus.from_ms) // MINUTE_MS)))
+    begin_ms = gpus.from_ms + first * MINUTE_MS
+    told = (gpus.active, gpus.busy, gpus.watts, gpus.throttled)
+    served = (serving.running, serving.requests, serving.tokens)
+    return Signals(
+        GpuMinutes(begin_ms, gpus.gpus, *(one[:, there] for one in told)),
+        ServingMinutes(begin_ms, serving.pods, *(one[:, there] for one in served)),
+        signals.trouble,
+    )
+
+
 def _hours(from_ms: int, to_ms: int) -> list[tuple[int, int]]:
-    """Cut at whole hours, so that what is asked again is asked alike."""
+    """Cut at whole hours."""
     cuts = range(from_ms // _HOUR_MS * _HOUR_MS, max(to_ms, from_ms), _HOUR_MS)
     return [(max(cut, from_ms), min(cut + _HOUR_MS, to_ms)) for cut in cuts]
 
