@@ -1,4 +1,4 @@
-"""A LedgerBook in memory: each question answered by going through all rows."""
+"""A LedgerBook in memory: each question answered by going through all rows. Exports are tested with the store."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Windo
 from trilens.model.workload import WorkloadKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Callable, Sequence
 
     from trilens.model.query import QueryGuard
 
@@ -159,9 +157,6 @@ class MemoryBook:
                     for part, quanta in bill.components.items():
                         found[bill.cluster, bill.node][part] += quanta
         return {node: dict(parts) for node, parts in found.items()}
-
-    def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
-        raise NotImplementedError("exports are tested with the store")
 
     def _rows(self, window: Window) -> list[LedgerRow]:
         return [

@@ -196,12 +196,6 @@ def test_errors_have_its_shape(url: str, params: dict[str, str], said: str) -> N
     assert said in body["message"]
 
 
-def test_without_a_ledger_it_says_so() -> None:
-    with running(Api().build()) as base:
-        answer = httpx.get(f"{base}/allocation", params={"window": "1d"})
-    assert (answer.status_code, answer.json()["code"]) == (503, 503)
-
-
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [

@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,6 +24,7 @@ from servers import require_corpus
 from trilens.ledger.booking import Booking
 from trilens.ledger.known_losses import KnownLosses
 from trilens.ledger.prices.book import default_book
+from trilens.model.imported import ImportedJob
 from trilens.model.ledger import HOUR_MS
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 MAY = (1_588_291_200_000, 1_590_969_600_000)  # of 2020
 OCTOBER = 1_790_812_800_000  # 2026-10-01
+SEPTEMBER = OCTOBER - 24 * HOUR_MS  # its last day
 
 
 class NoSignals:
@@ -185,7 +188,9 @@ def test_over_http(served: Served) -> None:
 def test_focus_over_http(served: Served, tmp_path: Path) -> None:
     """An hour that was computed, and one that was not: how much is missing is told beside the file."""
     facts = served.store.ledger_facts
-    whole = (OCTOBER + HOUR_MS, OCTOBER + 3 * HOUR_MS)
+    whole = (SEPTEMBER + HOUR_MS, SEPTEMBER + 3 * HOUR_MS)
+    told = ImportedJob("lab", "lab", "7", None, whole[0], whole[0] + HOUR_MS, Fraction(1), team="nlp")
+    served.store.imports.put_jobs([told])
     [computed] = Booking(facts, NoSignals(), KnownLosses(facts, 0)).hours(
         whole[0], whole[0] + HOUR_MS, default_book(), whole[1]
     )
@@ -196,7 +201,7 @@ def test_focus_over_http(served: Served, tmp_path: Path) -> None:
     with running(Api(book=served.store.ledger).build()) as url:
         answer = httpx.get(f"{url}/api/cost/focus", params=span | {"provider": "our platform"})
         assert answer.headers["content-type"] == "text/csv; charset=utf-8"
-        assert answer.headers["content-disposition"].endswith('filename="focus-20261001T01-20261001T03.csv"')
+        assert answer.headers["content-disposition"].endswith('filename="focus-20260930T01-20260930T03.csv"')
         [row] = csv.DictReader(io.StringIO(answer.text))
         assert (row["x_Team"], row["BilledCost"], row["ProviderName"]) == (
             "nlp",

@@ -12,7 +12,6 @@ from trilens.ledger.answers.budgets import standing
 from trilens.ledger.answers.burn import burn
 from trilens.ledger.answers.cost import can_compare, compared, hours_known, period_before, totals
 from trilens.ledger.answers.forecast import forecast, month_of, spent_by
-from trilens.model.errors import NotReadYet
 from trilens.model.ledger import as_quanta
 from trilens.model.ledger_sums import Dimension, Sharing
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
@@ -66,12 +65,10 @@ class CostRules:
 
 
 class CostApi:
-    """`book` and `facts` are None where nothing is kept."""
-
     def __init__(
         self,
-        book: LedgerBook | None,
-        facts: FactSource | None,
+        book: LedgerBook,
+        facts: FactSource,
         rules: Callable[[], CostRules],
         runner: QueryRunner,
         max_body: int,
@@ -192,8 +189,6 @@ class CostApi:
 
     async def _answer(self, request: Request, read: Callable[[LedgerBook, QueryGuard], Any]) -> Response:
         book = self._book
-        if book is None:
-            raise NotReadYet("no ledger is kept", hint="see docs/ledger.md")
         guard, gzip = self._runner.guard(), accepts_gzip(request)
 
         def work() -> tuple[bytes, bool]:

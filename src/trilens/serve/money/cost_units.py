@@ -15,7 +15,7 @@ from trilens.ledger.answers.unit_cost import COUNTED_IN, DEFINED_AS, Served, per
 from trilens.ledger.answers.worth import default_metric, validated_course
 from trilens.ledger.known_losses import KnownLosses
 from trilens.ledger.lives.work_done import work_done
-from trilens.model.errors import NotReadYet, RequestError
+from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Unit, Window
 from trilens.model.run import RunId
@@ -61,11 +61,11 @@ class _Counted(NamedTuple):
 
 
 class CostUnitsApi:
-    """Each is None where nothing is kept."""
+    """What is None told nothing."""
 
     def __init__(
         self,
-        book: LedgerBook | None,
+        book: LedgerBook,
         facts: FactSource | None,
         signals: SignalSource | None,
         runs: RunSource | None,
@@ -87,8 +87,6 @@ class CostUnitsApi:
         now_ms = self._now_ms()
         window, unit = read_window(params, now_ms), _unit(params)
         book = self._book
-        if book is None:
-            raise NotReadYet("no ledger is kept", hint="see docs/ledger.md")
         if unit is not Unit.IMPROVEMENT and window.to_ms - window.from_ms > _MOST_DAYS * _DAY_MS:
             raise RequestError(
                 f'invalid parameter "from": at most {_MOST_DAYS} days for cost per {unit.value}',

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from trilens.ledger.answers.cost import hours_known
 from trilens.ledger.focus.rows import Issuer, focus_batches, unpriced_ms
 from trilens.ledger.focus.writing import FocusFormat, focus_pieces
-from trilens.model.errors import NotReadYet, RequestError
+from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
 from trilens.model.query import QueryGuard
 from trilens.serve.money.cost_params import clock_ms, read_window
@@ -31,11 +31,9 @@ _LONGEST_S: Final = 3_600.0  # a month of ten thousand GPUs; it ends with its cl
 
 
 class FocusApi:
-    """`book` is None where nothing is kept."""
-
     def __init__(
         self,
-        book: LedgerBook | None,
+        book: LedgerBook,
         runner: QueryRunner,
         max_body: int,
         *,
@@ -49,8 +47,6 @@ class FocusApi:
     async def export(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
         book, now_ms = self._book, self._now_ms()
-        if book is None:
-            raise NotReadYet("no ledger is kept", hint="see docs/ledger.md")
         window, form, issuer = read_window(params, now_ms), _format(params), _issuer(params)
         guard = QueryGuard(timeout_s=_LONGEST_S)
 

@@ -32,12 +32,11 @@ class ImportStore(Protocol):
 
 
 class ImportsApi:
-    """`retention` is how long the ledger keeps hours; `touched` is told which of them differ. `store` is None
-    where nothing is kept."""
+    """`retention` is how long the ledger keeps hours; `touched` is told which of them differ."""
 
     def __init__(
         self,
-        store: ImportStore | None,
+        store: ImportStore,
         touched: Callable[[Sequence[int]], None],
         retention: timedelta,
         threads: ThreadPoolExecutor,
@@ -54,7 +53,7 @@ class ImportsApi:
 
     async def jobs(self, request: Request) -> Response:
         params = Params(request.query_params.multi_items())
-        store, source, cluster = self._kept(), *_whose(params)
+        store, source, cluster = self._store, *_whose(params)
         first_line = params.count("first_line") or 1
         body = await read_body(request, self._max_body)
 
@@ -68,7 +67,7 @@ class ImportsApi:
 
     async def usage(self, request: Request) -> Response:
         params = Params(request.query_params.multi_items())
-        store, source, cluster = self._kept(), *_whose(params)
+        store, source, cluster = self._store, *_whose(params)
         model, team = params.first("model"), params.first("team") or None
         first_line = params.count("first_line") or 1
         body = await read_body(request, self._max_body)
@@ -80,11 +79,6 @@ class ImportsApi:
             return self._answer(len(told), len(kept), store.put_usage(kept) if kept else [])
 
         return reply(request, await self._in_thread(take))
-
-    def _kept(self) -> ImportStore:
-        if self._store is None:
-            raise RequestError("this server keeps no ledger")
-        return self._store
 
     async def _in_thread(self, take: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return await asyncio.get_running_loop().run_in_executor(self._threads, take)

@@ -47,11 +47,7 @@ _SEVERAL: Final = "several"  # as the book calls more than one currency
 
 
 class LedgerApi:
-    """Both are None where nothing is kept."""
-
-    def __init__(
-        self, book: LedgerBook | None, keeper: LedgerKeeper | None, runner: QueryRunner, max_body: int
-    ) -> None:
+    def __init__(self, book: LedgerBook, keeper: LedgerKeeper, runner: QueryRunner, max_body: int) -> None:
         self._book = book
         self._keeper = keeper
         self._runner = runner
@@ -62,7 +58,7 @@ class LedgerApi:
         params = await read_params(request, self._max_body)
         from_ms = params.time_ms("from", 0) if params.first("from") else None
         to_ms = params.time_ms("to", 0) if params.first("to") else None
-        return self._reply(request, msgspec.json.encode(_state(self._kept(), from_ms, to_ms)))
+        return self._reply(request, msgspec.json.encode(_state(self._keeper, from_ms, to_ms)))
 
     async def hours(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
@@ -86,25 +82,18 @@ class LedgerApi:
         params = await read_params(request, self._max_body)
         if not (params.first("from") and params.first("to")):
             raise RequestError("`from` and `to` say which hours to compute again")
-        keeper, span = self._kept(), _span(params)
+        keeper, span = self._keeper, _span(params)
 
         def asked(book: LedgerBook, guard: QueryGuard) -> bytes:
             return msgspec.json.encode(RecomputeAnswer(keeper.recompute(*span, guard=guard)))
 
         return await self._asked(request, asked)
 
-    def _kept(self) -> LedgerKeeper:
-        if self._keeper is None:
-            raise RequestError("no ledger is kept here")
-        return self._keeper
-
     def _reply(self, request: Request, data: bytes) -> Response:
         return packed_response(pack(success(data), accepts_gzip(request)))
 
     async def _asked(self, request: Request, answered: Callable[[LedgerBook, QueryGuard], bytes]) -> Response:
         book, guard, gzip = self._book, self._runner.guard(), accepts_gzip(request)
-        if book is None:
-            raise RequestError("no ledger is kept here")
 
         def work() -> tuple[bytes, bool]:
             return pack(success(answered(book, guard)), gzip)

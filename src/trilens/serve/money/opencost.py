@@ -13,7 +13,7 @@ import orjson
 from starlette.responses import Response
 
 from trilens.ledger.answers.opencost import IDLE, UNALLOCATED, allocations
-from trilens.model.errors import NotReadYet, TrilensError
+from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.ledger_sums import Window
 from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
@@ -81,11 +81,9 @@ _SHARED: Final = {"cpuCostIdle": "cpu", "gpuCostIdle": "gpu", "ramCostIdle": "me
 
 
 class OpenCostApi:
-    """`book` is None where nothing is kept."""
-
     def __init__(
         self,
-        book: LedgerBook | None,
+        book: LedgerBook,
         runner: QueryRunner,
         max_body: int,
         *,
@@ -110,8 +108,6 @@ class OpenCostApi:
         sets, by, idle = read_sets(params, span), read_properties(params), read_idle(params)
         where = read_filter(params)
         book = self._book
-        if book is None:
-            raise NotReadYet("there is no ledger here")
         guard, gzip = self._runner.guard(), accepts_gzip(request)
 
         def work() -> tuple[bytes, bool]:
