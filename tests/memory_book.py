@@ -1,4 +1,4 @@
-"""A LedgerBook in memory: each question answered by going through all rows. Exports are tested with the store."""
+"""A LedgerBook in memory: questions are answered by going through all rows. Exports need the real store."""
 
 from __future__ import annotations
 
