@@ -32,8 +32,10 @@ from trilens.ledger.prices.book import Prices
 from trilens.ledger.prices.file import parse_prices
 from trilens.serve.money.cost import CostApi, CostRules
 from trilens.serve.money.ledger import LedgerApi
+from trilens.serve.money.ledger_keeper import ROWS_AT_ONCE
 from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries
+from trilens.serve.questions import Questions
 from trilens.serve.runner import QueryRunner
 from trilens.settings.query import QuerySettings
 from trilens.store.engine import Engine
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bench.ledger_peer import PeerResult
+    from trilens.model.ledger import LedgerHour
 
 A_DAY: Final = "a day by namespace"  # what a peer can answer too
 _WORKLOADS: Final = "bench-workloads"  # a file beside the data that says how many there are
@@ -152,10 +155,15 @@ def day(data: Path) -> DayResult:
         signals = _Timed(LedgerSignals(EmbeddedQueries(store)))
         booking = Booking(facts, signals, KnownLosses(facts, day_ms))
         began, began_cpu, rows = time.perf_counter(), time.process_time(), 0
+        held: list[LedgerHour] = []
         for computed in booking.hours(day_ms, day_ms + DAY_MS, _prices(day_ms), now_ms):
             assert not computed.trouble, computed.trouble
             rows += len(computed.hour.rows)
-            book.write_all([computed.hour])
+            held.append(computed.hour)
+            if sum(len(hour.rows) for hour in held) >= ROWS_AT_ONCE:
+                book.write_all(held)
+                held = []
+        book.write_all(held)
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - began_cpu
         memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
         verified = _Api(store).verified(day_ms, day_ms + DAY_MS)
@@ -223,8 +231,9 @@ class _Api:
 
     def __init__(self, store: Store) -> None:
         runner = QueryRunner(QuerySettings(timeout=timedelta(minutes=5)))
-        cost = CostApi(store.ledger, store.ledger_facts, CostRules, runner, 1 << 20)
-        ledger = LedgerApi(store.ledger, None, runner, 1 << 20)
+        questions = Questions(runner, 1 << 20)
+        cost = CostApi(store.ledger, store.ledger_facts, CostRules, questions)
+        ledger = LedgerApi(store.ledger, None, questions)
         self._app = Starlette(
             routes=[
                 Route("/api/cost", cost.every),

@@ -22,7 +22,7 @@ def make_months(engine: Engine, day_ms: int) -> None:
         if ago < MONTH_DAYS:
             for table in ("ledger_rows", "ledger_bills"):
                 _repeat(engine, table, day_ms, ago)
-        for table in ("ledger_hours", "ledger_days", "ledger_days_made"):
+        for table in ("ledger_hours", "ledger_days", "ledger_day_pairs", "ledger_days_made"):
             _repeat(engine, table, day_ms, ago)
 
 
@@ -30,7 +30,7 @@ def _repeat(engine: Engine, table: str, day_ms: int, ago: int) -> None:
     columns = [
         *engine.query_arrow(
             f"SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '{table}' "
-            "ORDER BY position"
+            "AND default_kind != 'MATERIALIZED' ORDER BY position"
         )["name"].to_pylist()
     ]
     moment = "hour_ms" if "hour_ms" in columns else "day_ms"

@@ -89,6 +89,14 @@ def first_hour(hour_ms: int, there_ms: int, *rows: list[LedgerRow]) -> LedgerHou
     return replace(hour(hour_ms, *rows), bills=(bill,))
 
 
+def billed(hour: LedgerHour) -> LedgerHour:
+    """With a bill for each of its nodes, as an hour that was computed has it."""
+    nodes = dict.fromkeys((row.cluster, row.node) for row in hour.rows)
+    there_ms = hour.upto_ms - hour.hour_ms
+    bills = [NodeBill(hour.hour_ms, *node, there_ms, 0, 0, there_ms, "USD", {}, "h100") for node in nodes]
+    return replace(hour, bills=tuple(bills))
+
+
 def a_night() -> list[LedgerHour]:
     """Six hours before midnight and six after. From 01:12 on 64 GPUs of vision stall; research loses what it
     did after a checkpoint, and waits for data; four GPUs are free, a node is not ready, a service without a

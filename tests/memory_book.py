@@ -63,13 +63,16 @@ class MemoryBook:
                 reason,
                 hour.prices,
                 "",
-                tuple((one.doubt.code, one.doubt.text, one.gpu_ms) for one in hour.warnings),
+                hour.warnings,
             )
         )
         return revision
 
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[BookedHour]:
         return sorted(one for one in self._booked if from_ms <= one.hour_ms < to_ms)
+
+    def incomplete(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[int]:
+        return []
 
     def sums(
         self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None
@@ -157,6 +160,12 @@ class MemoryBook:
                     for part, quanta in bill.components.items():
                         found[bill.cluster, bill.node][part] += quanta
         return {node: dict(parts) for node, parts in found.items()}
+
+    def billed_hours(
+        self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> set[int]:
+        """Those with rows: tests write bills only where these matter."""
+        return {row.hour_ms for row in self._rows(Window(from_ms, to_ms)) if row.cluster == cluster}
 
     def _rows(self, window: Window) -> list[LedgerRow]:
         return [

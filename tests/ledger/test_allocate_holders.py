@@ -17,7 +17,7 @@ from ledger_fleets import CLUSTER, NOON_MS, FleetBuilder, PlainPrices, at, no_si
 from trilens.ledger.allocation.allocate import allocate
 from trilens.ledger.allocation.doubts import IN_WORDS
 from trilens.ledger.verify import verify
-from trilens.model.gpu import ClaimSource, GpuBinding, GpuKey
+from trilens.model.gpu import BindingInterval, ClaimSource, GpuBinding, GpuKey
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.ledger_facts import Owner
 from trilens.model.life import MembershipInterval
@@ -269,6 +269,23 @@ def test_against_a_count_minute_by_minute(seed: int) -> None:
         assert (
             abs(counted[key] - expected[key]) <= 14
         )  # a millisecond for each time that somebody came or went
+
+
+def test_a_holder_that_nobody_saw_yet_is_a_guess_that_is_told() -> None:
+    fleet = a_node("GPU-0").pod("train", ["GPU-0"], bound=(5, 20)).pod("train", ["GPU-0"], bound=(20, None))
+    (guessed, begin, end), seen = fleet.facts.bindings
+    doubt = IN_WORDS["held-before-seen"]
+    fleet.facts = replace(
+        fleet.facts,
+        members=fleet.facts.members[:1],
+        bindings=[BindingInterval(replace(guessed, doubts=(doubt,)), begin, end), seen],
+    )
+    hour = booked(fleet)
+    assert [(warned.doubt.code, warned.gpu_ms) for warned in hour.warnings] == [
+        ("held-before-seen", 15 * MIN)
+    ]
+    held = [(row.doubts, row.gpu_ms) for row in hour.rows if row.holder.workload is not None]
+    assert sorted(held) == [((), 40 * MIN), (("held-before-seen",), 15 * MIN)]
 
 
 def test_what_is_not_over_is_not_booked() -> None:

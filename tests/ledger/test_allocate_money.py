@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from ledger_fleets import NOON_MS, FleetBuilder, PlainPrices, at, no_signals
 from trilens.ledger.allocation.allocate import allocate
 from trilens.ledger.allocation.amounts import components_of, parts_of, price_of
+from trilens.ledger.prices.book import Prices
 from trilens.ledger.prices.rates import Rate
 from trilens.ledger.span import Part, Span
 from trilens.ledger.verify import verify
 from trilens.model.imported import ImportedJob
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
+from trilens.model.price import Match, Price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,6 +108,13 @@ def test_without_a_price_there_is_no_amount() -> None:
     assert (hour.bills[0].quanta, hour.bills[0].priced_ms, hour.bills[0].currency) == (None, 0, "")
     assert [warned.doubt.code for warned in hour.warnings] == ["no-price"]
     assert hour.rows[0].doubts == ("no-price",)
+
+
+def test_what_rests_on_an_estimate_says_so() -> None:
+    guessed = Price("guessed", Match(), "USD", per_gpu_hour=Decimal(2), is_estimate=True)
+    hour = booked(FleetBuilder().node("node-a", ["GPU-0"]), Prices([guessed], "USD"))
+    assert [(warned.doubt.code, warned.gpu_ms) for warned in hour.warnings] == [("estimated-price", HOUR_MS)]
+    assert hour.rows[0].doubts == ("estimated-price",)
 
 
 def test_time_with_a_price_and_time_without_one_share_no_row() -> None:

@@ -114,6 +114,12 @@ def test_a_gpu_that_was_exchanged_is_not_counted_twice() -> None:
     }
 
 
+def test_of_those_that_report_no_more_the_last_is_there_also_where_its_node_came_later() -> None:
+    fleet = FleetBuilder().node("node-a", told=1, begin=30).gpu("GPU-0", "node-a", end=10)
+    hour = booked(fleet.gpu("GPU-1", "node-a", end=20))
+    assert minutes(hour) == {("GPU-1", Bucket.UNALLOCATED, "free"): 30}
+
+
 def test_a_gpu_that_moves_is_on_one_node_at_a_time() -> None:
     fleet = FleetBuilder().node("node-a", told=None, end=30).gpu("GPU-0", "node-a", end=30)
     hour = booked(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ledger_nights import NIGHT_MS, holder, hour, row
 from memory_book import MemoryBook
-from trilens.ledger.answers.budgets import BudgetState, standing
+from trilens.ledger.answers.budgets import BudgetState, no_rates, standing
 from trilens.ledger.answers.burn import burn
 from trilens.ledger.answers.forecast import DAY_MS, Month, Spent, forecast, month_bounds, month_of, spent_by
 from trilens.ledger.answers.money_text import money, unit_price
@@ -124,7 +124,8 @@ def test_a_budget(amount: int, state: BudgetState, day: int | None) -> None:
     days = {MONTH_MS + at * DAY_MS: 100 for at in range(10)}
     spent = Spent({at: quanta for at, quanta in days.items() if at < MONTH_MS + 9 * DAY_MS})
     month = Month(MONTH_MS, NEXT_MS, MONTH_MS + 9 * DAY_MS, tuple(spent.days))
-    found = standing(TEAM, "x", "USD", amount, spent, month)
+    found = standing(TEAM, "x", "USD", amount, {("x", "USD"): spent}, month, no_rates)
+    assert found.forecast is not None
     assert (found.state, found.forecast.spent) == (state, 900)
     when = MONTH_MS + day * DAY_MS if day is not None else None
     assert found.exceeded_ms == (when + DAY_MS if state is BudgetState.WILL_EXCEED and when else when)
@@ -133,10 +134,53 @@ def test_a_budget(amount: int, state: BudgetState, day: int | None) -> None:
 def test_a_budget_that_only_the_upper_bound_exceeds_is_at_risk_and_one_of_nobody_is_within() -> None:
     spent = Spent({MONTH_MS: 0, MONTH_MS + DAY_MS: 200})
     month = Month(MONTH_MS, NEXT_MS, MONTH_MS + 2 * DAY_MS, tuple(spent.days))
-    assert standing(TEAM, "x", "USD", 3_001, spent, month).state is BudgetState.AT_RISK
-    assert standing(TEAM, "y", "USD", 1, None, month).state is BudgetState.WITHIN
+    found = {("x", "USD"): spent}
+    assert standing(TEAM, "x", "USD", 3_001, found, month, no_rates).state is BudgetState.AT_RISK
+    assert standing(TEAM, "y", "USD", 1, found, month, no_rates).state is BudgetState.WITHIN
     unknown = month._replace(whole_days=())
-    assert standing(TEAM, "x", "USD", 3_001, spent, unknown).state is BudgetState.UNKNOWN
+    assert standing(TEAM, "x", "USD", 3_001, found, unknown, no_rates).state is BudgetState.UNKNOWN
+
+
+def rates(currency: str, at_ms: int) -> Decimal | None:
+    """The ledger is in USD; a euro is 1.25 of them, and 1 from the second day on; of yen nothing is known."""
+    return {"USD": Decimal(1), "EUR": Decimal("1.25") if at_ms < MONTH_MS + DAY_MS else Decimal(1)}.get(
+        currency
+    )
+
+
+def test_money_of_another_currency_counts_by_the_rate_of_its_day() -> None:
+    spent = {
+        ("x", "USD"): Spent({MONTH_MS: 100, MONTH_MS + DAY_MS: 100}),
+        ("x", "EUR"): Spent({MONTH_MS: 8}),
+        ("y", "USD"): Spent({MONTH_MS: 5_000}),
+    }
+    month = Month(MONTH_MS, NEXT_MS, MONTH_MS + 2 * DAY_MS, (MONTH_MS, MONTH_MS + DAY_MS))
+    euros = standing(TEAM, "x", "EUR", 150, spent, month, rates)
+    assert euros.forecast is not None
+    assert (euros.forecast.spent, euros.gap) == (100 * 4 // 5 + 8 + 100, None)
+    assert (euros.state, euros.exceeded_ms) == (BudgetState.EXCEEDED, MONTH_MS + DAY_MS)
+    dollars = standing(TEAM, "x", "USD", 10**6, spent, month, rates)
+    assert dollars.forecast is not None
+    assert dollars.forecast.spent == 100 + 10 + 100
+
+
+def test_money_that_no_rate_turns_makes_a_budget_unknown_and_never_0() -> None:
+    month = Month(MONTH_MS, NEXT_MS, MONTH_MS + DAY_MS, (MONTH_MS,))
+    spent = {("x", "USD"): Spent({MONTH_MS: 100}), ("x", "JPY"): Spent({MONTH_MS: 7}, 60_000)}
+    for currency, left in (("JPY", "USD"), ("USD", "JPY")):
+        found = standing(TEAM, "x", currency, 10**6, spent, month, rates)
+        assert (found.forecast, found.state, found.unpriced_ms) == (None, BudgetState.UNKNOWN, 60_000)
+        assert found.gap is not None
+        assert found.gap.code == "no-exchange-rate"
+        assert f"money is in {left}, and" in found.gap.text
+    assert standing(TEAM, "x", "USD", 99, spent, month, rates).state is BudgetState.EXCEEDED
+
+
+def test_time_without_a_price_is_told_with_a_budget() -> None:
+    month = Month(MONTH_MS, NEXT_MS, MONTH_MS + DAY_MS, (MONTH_MS,))
+    spent = {("x", "USD"): Spent({MONTH_MS: 100}), ("x", ""): Spent({MONTH_MS: 0}, 60_000)}
+    found = standing(TEAM, "x", "USD", 10**6, spent, month, no_rates)
+    assert (found.unpriced_ms, found.gap) == (60_000, None)
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,9 @@ def test_hours_that_are_open_missing_or_corrected_are_counted() -> None:
     known = hours_known(book.hours(window.from_ms, window.to_ms), window, now_ms)
     assert (known.asked, known.booked, known.open, known.corrected) == (4, 4, 1, 1)
     assert known.upto_ms == hours[3].hour_ms + 60_000
-    assert [(one.code, one.hours, one.gpu_ms) for one in known.warnings] == [("no-price", 3, 6 * HOUR_MS)]
+    assert [(one.doubt.code, one.hours, one.gpu_ms) for one in known.warnings] == [
+        ("no-price", 3, 6 * HOUR_MS)
+    ]
     later = hours_known((), Window(NIGHT_MS, NIGHT_MS + DAY_MS), NIGHT_MS + 3 * HOUR_MS + 1)
     assert (later.asked, later.booked) == (4, 0)
 

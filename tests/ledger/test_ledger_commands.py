@@ -22,6 +22,7 @@ from trilens.model.ledger_sums import Window
 from trilens.model.query import QueryGuard
 from trilens.model.workload import GpuUuid
 from trilens.promql.engine import Engine
+from trilens.serve.money.cost import CostRules
 from trilens.serve.money.cost_metrics import CostMetrics
 from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.settings.budgets import Budget
@@ -88,14 +89,29 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     opened.close()
 
 
-@pytest.fixture(scope="module")
-def keeper(store: Store) -> Iterator[LedgerKeeper]:
-    known = Known()
+def caught_up(store: Store) -> LedgerKeeper:
+    """It has booked all that there is to book."""
+    known, month = Known(), timedelta(days=30)
     keeper = LedgerKeeper(
-        known, known, store.ledger, PRICES, kept_for=timedelta(days=30), clock_ms=lambda: NOW_MS
+        known,
+        known,
+        store.ledger,
+        PRICES,
+        kept_for=month,
+        booked_for=month,
+        late=store.ledger_facts,
+        imports=store.imports,
+        clock_ms=lambda: NOW_MS,
     )
     while keeper.try_to_work() == 0:
         pass
+    assert keeper.state.failures == 0
+    return keeper
+
+
+@pytest.fixture(scope="module")
+def keeper(store: Store) -> Iterator[LedgerKeeper]:
+    keeper = caught_up(store)
     keeper.start()
     yield keeper
     keeper.stop()
@@ -239,7 +255,7 @@ def test_one_that_is_made_again_within_the_hour_is_one_series(store: Store) -> N
     again = one.holder._replace(workload=one.holder.workload._replace(uid="another"))
     rows = [one._replace(holder=again), *(row for row in hour.rows if row is not one)]
     store.ledger.write(replace(hour, rows=tuple(rows)))
-    told = CostMetrics(store.ledger, list, None)
+    told = CostMetrics(store.ledger, CostRules, None)
     told.tell(hour.upto_ms)
     (family,) = [one for one in told.metrics() if one.name == "trilens_workload_cost_rate_per_hour"]
     held = [one, *others]
@@ -282,7 +298,8 @@ def shown(store: Store, query: str) -> dict[tuple[tuple[str, str], ...], float]:
 
 def test_money_as_metrics(store: Store, keeper: LedgerKeeper) -> None:
     budget = Budget(team="vision", amount="100", currency="USD")
-    told = CostMetrics(store.ledger, lambda: [budget], store)
+    yen = Budget(cluster=CLUSTER, amount="100", currency="JPY")
+    told = CostMetrics(store.ledger, lambda: CostRules(budgets=[budget, yen]), store)
     told.tell(NOW_MS)
     rates = shown(store, "sum by (team, bucket) (trilens_cost_rate_per_hour)")
     share = (3 * 2.5 + 0.37) / 3
@@ -303,11 +320,13 @@ def test_money_as_metrics(store: Store, keeper: LedgerKeeper) -> None:
         "trilens_cost_month": 2.5 * 3 * share,
         "trilens_goodput_ratio": 0.5,
         "trilens_team_goodput_ratio": 1.0,
-        "trilens_budget_amount": 100.0,
+        'trilens_budget_amount{of="team"}': 100.0,
         "trilens_budget_spent": 2.5 * 2 * share,
     }.items():
         assert [*shown(store, f"sum({metric})").values()] == [pytest.approx(amount)], metric
     assert shown(store, "trilens_budget_expected") == {}  # not a whole day is booked
+    assert [*shown(store, 'trilens_budget_amount{currency="JPY"}').values()] == [100.0]
+    assert shown(store, 'trilens_budget_spent{currency="JPY"}') == {}, "no rate tells what it is in yen"
     names = {family.name for family in told.metrics()}
     assert {"trilens_cost_rate_per_hour", "trilens_budget_spent"} <= names
 
@@ -326,10 +345,15 @@ def test_a_row_that_is_one_quantum_off_is_named(url: str, store: Store) -> None:
     assert [(one["node"], one["code"]) for one in found["mismatches"]] == [("node-a", "quanta")]
 
 
-def test_an_hour_whose_rows_and_bills_are_both_gone_does_not_add_up(url: str, store: Store) -> None:
+def test_an_hour_whose_rows_and_bills_are_both_gone_is_told_and_comes_back_by_itself(
+    url: str, store: Store
+) -> None:
     for table in ("ledger_rows", "ledger_bills"):
-        store._engine.command(f"DELETE FROM {table} WHERE hour_ms = {NOON_MS + HOUR_MS}")
+        store._engine.command(f"DELETE FROM {table} WHERE hour_ms = {NOON_MS}")
     said = asked(url, "verify", *SPAN)
     assert said.returncode == 1
     gone = "0 rows are there, and 4 were written; computing the hour again mends that"
-    assert f"2026-01-14T13:00:00Z: {gone}" in said.stdout.splitlines()
+    assert f"2026-01-14T12:00:00Z: {gone}" in said.stdout.splitlines()
+    caught_up(store)  # as after a start
+    assert store.ledger.hours(NOON_MS, NOON_MS + HOUR_MS)[-1].reason == "rows were missing"
+    assert asked(url, "verify", *SPAN).returncode == 0

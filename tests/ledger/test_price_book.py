@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -105,9 +106,10 @@ def test_your_own_price_comes_before_every_default(tmp_path: Path) -> None:
 def test_defaults_know_the_names_of_drivers_and_labels(model: str, name: str) -> None:
     (rate,) = default_book().rates(Machine("c", "n", gpu_model=model), 1, 0, HOUR_MS)
     assert rate.price == name
-    assert codes(rate) == ["default-price", "purchase-assumed"]
+    assert codes(rate) == ["default-price", "estimated-price", "purchase-assumed"]
     entry = next(one for one in default_prices() if one.name == name)
     assert f"as of {entry.as_of}" in rate.doubts[0].text
+    assert entry.source in rate.doubts[1].text
 
 
 def test_every_default_has_its_day_and_its_source() -> None:
@@ -115,6 +117,34 @@ def test_every_default_has_its_day_and_its_source() -> None:
     for one in default_prices():
         assert one.as_of
         assert one.told_by
+        assert one.source
+        # No table tells what a spot machine costs in a minute, which contract a reserved one has, or what a
+        # GPU costs on a machine of which nothing else is known; and of some figures only the year is known.
+        guessed = one.match.purchase in (Purchase.SPOT, Purchase.RESERVED) or not one.match.instance_type
+        assert one.is_estimate or not (guessed or len(one.as_of) == 4), one.name
+
+
+def test_what_a_public_table_tells_is_no_estimate_and_a_reserved_machine_has_a_price() -> None:
+    told = default_book().rates(Machine("c", "n", "g5.xlarge", purchase="on-demand"), 1, 0, HOUR_MS)
+    assert [(rate.per_hour, codes(rate)) for rate in told] == [(Decimal("1.006"), ["default-price"])]
+    kept = default_book().rates(Machine("c", "n", "g5.xlarge", purchase="reserved"), 1, 0, HOUR_MS)
+    assert [(rate.per_hour, codes(rate)) for rate in kept] == [
+        (Decimal("0.63378"), ["default-price", "estimated-price"])
+    ]
+    (gap,) = default_book().rates(Machine("c", "n", "p6-b200.48xlarge", purchase="reserved"), 8, 0, HOUR_MS)
+    assert (gap.per_hour, codes(gap)) == (None, ["no-price"])
+
+
+def test_your_own_estimate_is_told_as_one() -> None:
+    book = Prices([replace(price("mine"), is_estimate=True, source="a quote")], "USD")
+    (rate,) = book.rates(NODE, 8, 0, HOUR_MS)
+    assert [(one.code, one.text) for one in rate.doubts] == [
+        ("estimated-price", "mine: an estimate, by a quote")
+    ]
+
+
+def test_every_default_says_how_it_is_paid_and_for_what() -> None:
+    for one in default_prices():
         assert one.match.purchase is not None
         assert one.match.instance_type or one.match.gpu_model
 

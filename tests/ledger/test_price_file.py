@@ -52,6 +52,8 @@ prices:
     network_per_node_hour: 1
     as_of: 2026-01-15
     told_by: the contract
+    source: its second page
+    estimate: true
   - name: bought
     owned:
       node_price: 250000
@@ -83,6 +85,8 @@ prices:
         network_per_node_hour=Decimal(1),
         as_of="2026-01-15",
         told_by="the contract",
+        source="its second page",
+        is_estimate=True,
     )
     power = Power(Decimal(700), Decimal(2000), Decimal("1.25"), Decimal("0.2"))
     assert bought.owned == Owned(Decimal(250_000), Decimal(1000), Decimal("2.5"), Decimal(12_000), power)

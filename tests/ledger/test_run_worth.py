@@ -134,6 +134,24 @@ def test_a_run_costs_what_its_hours_say() -> None:
     assert (found.quanta, found.currency, found.time.gpu_ms) == (24 * UNIT, "USD", 6 * HOUR_MS)
 
 
+def test_a_run_that_was_paid_in_two_currencies_has_no_one_amount() -> None:
+    """Its time is known all the same, and another run beside it has its own."""
+    at, other = NIGHT_MS, RunId("other")
+    ours = [
+        row(at, holder("a", "x", RUN), Bucket.PRODUCTIVE, gpus=2),
+        row(at, holder("a", "x", RUN), Bucket.PRODUCTIVE, node="eu-01", currency="EUR"),
+        row(at, holder("b", "x", other), Bucket.PRODUCTIVE, node="eu-01", currency="EUR"),
+    ]
+    book, now_ms = MemoryBook(hour(at, *ours)), at + HOUR_MS
+    found = run_costs(book, [RunLife(run, at, now_ms) for run in (RUN, other)], now_ms)
+    assert (found[RUN].quanta, found[RUN].currency) == (None, None)
+    assert (found[RUN].time.quanta, found[RUN].time.currency) == (0, ""), "dollars and euros are no sum"
+    assert found[RUN].time.gpu_ms == 3 * HOUR_MS
+    assert (found[other].quanta, found[other].currency) == (4 * UNIT, "EUR")
+    after = spent_after(book, {RUN: at}, now_ms)[RUN]
+    assert (after.quanta, after.currency, after.time.gpu_ms) == (None, None, 3 * HOUR_MS)
+
+
 def test_a_part_is_not_taken_for_the_whole() -> None:
     now_ms = NIGHT_MS + 3 * HOUR_MS
     assert run_costs(booked(1, 2), [RunLife(RUN, NIGHT_MS, now_ms)], now_ms) == {}

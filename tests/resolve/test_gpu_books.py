@@ -41,8 +41,9 @@ class Kept:
 
 
 def update(book: BindingBook, at_ms: int, *bindings: GpuBinding, **given: object) -> None:
-    known = {"reporting": {KEY}, "there": {POD}, "settled": {"lab"}, **given}
-    book.update(bindings, known["reporting"], known["there"], known["settled"], at_ms)  # type: ignore[arg-type]
+    known = {"reporting": {KEY}, "there": {POD}, "settled": {"lab"}, "since": {}, **given}
+    told = (known["reporting"], known["there"], known["settled"], at_ms, known["since"].get)  # type: ignore[attr-defined]
+    book.update(bindings, *told)  # type: ignore[arg-type]
 
 
 def test_a_gpu_that_misses_a_scrape_has_not_gone() -> None:
@@ -67,6 +68,20 @@ def test_a_gpu_that_stays_silent_ended_when_it_last_reported() -> None:
     assert list(book.silent()) == []
     book.update({KEY: GPU}, REMEMBERED_MS + 9_000)
     assert kept.times()[1:] == [(REMEMBERED_MS + 9_000, None)]
+
+
+def test_a_gpu_whose_energy_counter_begins_again_was_reset() -> None:
+    kept = Kept()
+    book = GpuBook(kept)
+    other = replace(GPU, key=GpuKey(GpuUuid("GPU-2")))
+    there = {KEY: GPU, other.key: other}
+    book.update(there, 1_000, {KEY.uuid: 9e9, other.key.uuid: 9e9})
+    book.update(there, 16_000, {KEY.uuid: 8.99e9, other.key.uuid: 9.1e9})  # another reporter, a little behind
+    book.update(there, 31_000, {})
+    assert kept.times() == [(1_000, None), (1_000, None)]
+    book.update(there, 46_000, {KEY.uuid: 1e6, other.key.uuid: 9.2e9})
+    book.update(there, 61_000, {KEY.uuid: 2e6, other.key.uuid: 9.3e9})
+    assert sorted(kept.times(), key=str) == [(1_000, 46_000), (1_000, None), (46_000, None)]
 
 
 def test_a_gpu_goes_on_after_a_restart() -> None:
@@ -171,7 +186,7 @@ def test_what_is_learnt_changes_a_binding_and_a_new_share_begins_another() -> No
 def test_bindings_go_on_after_a_restart_until_their_cluster_was_read() -> None:
     kept = Kept()
     book = BindingBook(kept)
-    book.restore([BindingInterval(BINDING, 1_000, None)])
+    book.restore([BindingInterval(BINDING, 1_000, None)], {})
     update(book, 16_000, settled=set())
     assert kept.holding() == []
     update(book, 31_000)
@@ -182,11 +197,76 @@ def test_a_gpu_whose_cluster_goes_by_another_name_now_is_not_held_twice() -> Non
     kept = Kept()
     book = BindingBook(kept)
     before = replace(BINDING, pod=pod_key("train-0", "old-name"))
-    book.restore([BindingInterval(before, 1_000, None)])
+    book.restore([BindingInterval(before, 1_000, None)], {})
     update(book, 5_000)
     assert [one.binding for one in book.open] == [before]
     update(book, 6_000, BINDING)
     assert [one.binding for one in book.open] == [BINDING]
+
+
+def test_a_binding_that_is_new_counts_since_its_pod_runs() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    update(book, 16_000, BINDING, since={POD: 4_000})
+    update(book, 31_000, BINDING, since={POD: 4_000})
+    assert kept.holding() == [(POD.uid, 4_000, None)]
+    assert [one.binding.doubts for one in book.open] == [()]
+
+
+def test_it_does_not_count_over_the_one_before() -> None:
+    """Which was seen with it at the last look, and must have gone when the other's containers began."""
+    kept = Kept()
+    book = BindingBook(kept)
+    other = replace(BINDING, pod=pod_key("next-0"))
+    update(book, 1_000, BINDING)
+    book.unchanged(16_000)
+    update(book, 31_000, other, there={other.pod}, since={other.pod: 22_000})
+    assert kept.holding() == [(POD.uid, 1_000, 22_000), (other.pod.uid, 22_000, None)]
+    third = replace(BINDING, pod=pod_key("third-0"))
+    update(book, 46_000, third, there={third.pod}, since={third.pod: 5_000})
+    assert kept.holding()[1:] == [(other.pod.uid, 22_000, 31_000), (third.pod.uid, 31_000, None)]
+
+
+def test_it_does_not_count_over_one_that_ended_before_a_restart() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    book.restore([], {KEY: 9_000})
+    update(book, 31_000, BINDING, since={POD: 5_000})
+    assert kept.holding() == [(POD.uid, 9_000, None)]
+
+
+def test_it_does_not_count_beside_one_that_holds_the_gpu_already() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    half, other = replace(BINDING, share=Fraction(1, 2)), pod_key("next-0")
+    update(book, 1_000, BINDING)
+    update(book, 16_000, half, replace(half, pod=other), there={POD, other}, since={other: 4_000})
+    assert kept.holding() == [
+        (POD.uid, 1_000, 16_000),
+        (POD.uid, 16_000, None),
+        (other.uid, 16_000, None),
+    ]
+
+
+def test_what_nobody_gave_out_for_life_is_a_guess_until_it_was_seen() -> None:
+    for told in (replace(BINDING, sources=(ClaimSource.PROCESS,)), replace(BINDING, share=Fraction(1, 2))):
+        kept = Kept()
+        book = BindingBook(kept)
+        update(book, 16_000, told, since={POD: 4_000})
+        assert kept.holding() == [(POD.uid, 4_000, 16_000), (POD.uid, 16_000, None)]
+        guessed, seen = kept.bindings.values()
+        assert [one.code for one in guessed.binding.doubts] == ["held-before-seen"]
+        assert seen.binding.doubts == ()
+        update(book, 31_000)  # its process has ended
+        update(book, 46_000, told, since={POD: 4_000})
+        assert kept.holding()[2:] == [(POD.uid, 46_000, None)], "nobody knows who had it in between"
+
+
+def test_a_clock_that_is_ahead_makes_no_binding_of_the_future() -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    update(book, 16_000, BINDING, since={POD: 99_000})
+    assert kept.holding() == [(POD.uid, 16_000, None)]
 
 
 def test_the_info_metric_is_unique_through_a_change_of_attempt() -> None:

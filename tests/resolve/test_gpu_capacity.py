@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_story import cluster, dcgm, inventory, kubelet
 
-from kube_objects import resolver, to_object
+from kube_objects import at, at_ms, resolver, to_object
 from trilens.model.gpu import Gpu
 from trilens.resolve.accelerators import GpuCapacity, gpu_capacity
 from trilens.resolve.gpus.books import SilentGpu
@@ -120,6 +120,40 @@ def test_a_node_is_known_by_any_of_its_names(host: str) -> None:
     (gpu,) = inventory([view], dcgm("GPU-1", Hostname=host)).values()
     assert (gpu.cluster, gpu.node) == ("test", "gpu-1.lab.example")
     assert [node.lost for node in compare([view], [gpu], ())] == [0]
+
+
+def test_a_view_tells_since_when_the_containers_of_pods_run() -> None:
+    """The first of them, over its restarts; a node's clock that is behind puts none before its making."""
+    made = resolver()
+    again = {"state": {"running": {"startedAt": at(50)}}, "lastState": {"terminated": {"startedAt": at(20)}}}
+    states = {
+        "runs-0": [
+            {"state": {"running": {"startedAt": at(30)}}},
+            {"state": {"running": {"startedAt": at(25)}}},
+        ],
+        "again-0": [again],
+        "waits-0": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
+        "behind-0": [{"state": {"running": {"startedAt": at(-90)}}}],
+    }
+    for name, containers in states.items():
+        made.changed(
+            to_object(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": name, "namespace": "ml", "uid": name, "creationTimestamp": at(1)},
+                    "spec": {"nodeName": "n1", "containers": [{"name": "main"}]},
+                    "status": {"phase": "Running", "containerStatuses": containers},
+                }
+            )
+        )
+    made.settle(1)
+    started = {key.name: since for key, since in view_of(made, is_settled=True).started.items()}
+    assert started == {
+        "runs-0": at_ms(25),
+        "again-0": at_ms(20),
+        "behind-0": at_ms(1),
+    }
 
 
 def test_a_name_that_two_nodes_have_means_neither() -> None:

@@ -75,13 +75,13 @@ def fill(engine: Engine) -> None:
             number += 1
         except StoreReadOnly:
             break
-    readable = len(read_samples(engine, None, None, *ALWAYS).t) // rows
     refused = False
-    try:
+    try:  # at once: it tries again by itself, and merges may make room
         writer.submit(*batch(number + 1, rows))
     except StoreReadOnly:
         refused = True
     health = writer.health()
+    readable = len(read_samples(engine, None, None, *ALWAYS).t) // rows
     say(
         {
             "acknowledged": acknowledged,

@@ -83,7 +83,7 @@ def hour(
     bills: Sequence[NodeBill] = (),
     warnings: Sequence[str] = (),
 ) -> LedgerHour:
-    told = tuple(Warned(Doubt(code, f"it's {code}"), 7) for code in warnings)
+    told = tuple(Warned(Doubt(code, f"it's {code}", "do it"), 7) for code in warnings)
     return LedgerHour(
         hour_ms(number), hour_ms(number) + round(upto * HOUR_MS), rows, tuple(bills), told, prices
     )

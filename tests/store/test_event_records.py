@@ -57,6 +57,16 @@ def test_all_of_an_event_is_read_back_newest_first(engine: Engine) -> None:
     assert records.between(6_001, 10_000, limit=10) == []
 
 
+def test_one_may_wait_until_it_is_on_disk(engine: Engine) -> None:
+    writer = RecordWriter(engine)
+    records = EventRecords(engine, writer)
+    assert writer.settled(0)
+    records.event(XID)
+    assert writer.settled(30)
+    assert records.between(0, 10_000, limit=10) == [XID]
+    writer.close()
+
+
 def test_an_event_that_is_told_again_is_one(engine: Engine) -> None:
     told(engine, XID, UNKNOWN)
     # The agent lost its state: it counts the same line again, and its clock was set meanwhile.
@@ -91,3 +101,24 @@ def test_the_memberships_of_pods_by_uid_or_by_name(engine: Engine) -> None:
     assert records.members_among([known], Span(0, 5_000)) == [before]
     assert records.members_among([("ml", "other", "")], Span(0, 5_000)) == []
     assert records.members_among([], Span(0, 5_000)) == []
+
+
+def test_faults_of_hardware_are_counted_by_hour(engine: Engine) -> None:
+    hour = 3_600_000
+
+    def fault(number: int, t_ms: int, code: int, uuid: str) -> EventRecord:
+        return replace(XID, id=f"f{number}", t_ms=t_ms, code=code, uuid=GpuUuid(uuid), number=number)
+
+    records = told(
+        engine,
+        *(fault(number, 10 * hour + number, 79, "GPU-A") for number in range(5)),  # one fills the log
+        fault(5, 11 * hour, 48, "GPU-A"),
+        fault(6, 12 * hour, 95, "GPU-B"),
+        fault(7, 13 * hour, 31, "GPU-B"),  # a program's
+        fault(8, 1, 79, "GPU-B"),  # too long ago
+    )
+    assert records.hardware_faults(hour) == [
+        ("gpu-1", None, 3, 12 * hour),
+        ("gpu-1", "GPU-A", 2, 11 * hour),
+        ("gpu-1", "GPU-B", 1, 12 * hour),
+    ]

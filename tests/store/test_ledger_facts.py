@@ -11,9 +11,11 @@ from ledger_nights import holder, hour, row
 from run_records import RUN, position, process, step
 from trilens.ledger.allocation.hour_facts import facts_of, lives_around
 from trilens.model.event import EventKind, EventRecord
+from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.imported import ImportedJob, UsagePoint
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
+from trilens.model.ledger_facts import FoundStall
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.machine import Machine, MachineInterval, MachineState
 from trilens.model.run import CheckpointRecord, Ending, RunFacts, RunId, ValidationRecord
@@ -21,6 +23,7 @@ from trilens.model.run_commit import RunCommit
 from trilens.model.workload import Doubt, GpuUuid, Membership, PodKey, WorkloadKey
 from trilens.store.engine import Engine
 from trilens.store.events import EventRecords
+from trilens.store.findings import FindingRecords
 from trilens.store.gpus import GpuRecords
 from trilens.store.imports import ImportRecords
 from trilens.store.ledger import Ledger
@@ -138,6 +141,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield engine
 
 
+def stall(name: str) -> FindingInterval:
+    begin, end, _ = SPANS[name]
+    subject, last_ms = Subject(run=RunId(name)), at(9 if end is None else end)
+    found = Finding("D001", FindingKind.STALL, subject, Severity.CRITICAL, "", at(begin), "stands", "look")
+    return FindingInterval(found, at(begin) + 1, last_ms, None if end is None else last_ms)
+
+
 @pytest.fixture(scope="module")
 def runs(tables: Engine) -> RunRecords:
     return RunRecords(tables)
@@ -168,6 +178,7 @@ def source(tables: Engine, runs: RunRecords) -> LedgerFacts:
     imports.put_usage(usage)
     for one in FAULTS:
         events.event(one)
+    FindingRecords(tables, writer).put([stall(name) for name in SPANS])
     writer.close()
     return LedgerFacts(tables, runs, machines, imports)
 
@@ -190,6 +201,7 @@ def test_what_overlaps_the_span_is_there_and_nothing_else(facts: Facts) -> None:
         "jobs": {one.job for one in facts.jobs},
         "usage": {one.cluster for one in facts.usage},
         "lives": {one.run for one in facts.lives if one.run in SPANS},
+        "stalls": {one.run for one in facts.stalls},
     }
     assert found == dict.fromkeys(found, OVERLAPPING)
     assert facts.runs.keys() >= OVERLAPPING
@@ -207,6 +219,8 @@ def test_it_is_whole(facts: Facts) -> None:
     assert life("around", from_ms, to_ms) in facts.lives
     assert ImportedJob("old", "lab", "around", None, from_ms, to_ms, Fraction(1, 2)) in facts.jobs
     assert UsagePoint("old", "around", from_ms, to_ms - from_ms, Fraction(3), None) in facts.usage
+    assert FoundStall(RunId("around"), from_ms, to_ms) in facts.stalls
+    assert FoundStall(RunId("lasts"), at(-2), at(9) + 60_000) in facts.stalls
     assert facts.runs[RunId("around")] == RunFacts(RunId("around"), from_ms, "lr")
 
 

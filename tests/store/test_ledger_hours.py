@@ -9,8 +9,9 @@ import pytest
 from ledger_books import DAY_MS, TUNING, bill, emptied, hour, hour_ms, ledger_engine, row
 
 from trilens.model.errors import QueryTooLarge, StoreError, StoreReadOnly
-from trilens.model.ledger import FLEET, HOUR_MS, Basis, Bucket
+from trilens.model.ledger import FLEET, HOUR_MS, Basis, Bucket, Warned
 from trilens.model.ledger_sums import Dimension, Window
+from trilens.model.workload import Doubt
 from trilens.store.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from trilens.model.ledger import LedgerHour
     from trilens.store.engine import Engine
 
 WINDOW = Window(hour_ms(0), hour_ms(48))
-FIRST = hour(3, row(3), row(3, TUNING, quanta=7), bills=[bill(3)])
-OTHER = hour(3, row(3, quanta=4), row(3, TUNING, quanta=8), bills=[bill(3)])
+FIRST = hour(3, row(3), row(3, TUNING, quanta=7), bills=[bill(3, gpu_ms=2_000)])
+OTHER = hour(3, row(3, quanta=4), row(3, TUNING, quanta=8), bills=[bill(3, gpu_ms=2_000)])
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,15 @@ def test_everything_comes_back_as_it_was_told(engine: Engine) -> None:
     assert (booked.rows, booked.gpu_ms, booked.unpriced_ms) == (3, 3_000, 1_000)
     assert (booked.quanta, booked.currency) == (5 - (1 << 62), "USD")
     assert (booked.changed_quanta, booked.reason, booked.prices) == (0, "closed", "p")
-    assert booked.warnings == (("odd", "it's odd", 7),)
+    assert booked.warnings == (Warned(Doubt("odd", "it's odd", "do it"), 7),)
+
+
+def test_a_warning_of_an_earlier_version_has_no_remedy(engine: Engine) -> None:
+    Ledger(engine).write(FIRST)
+    as_it_was = """UPDATE warnings = '[["odd","so",7]]'"""
+    engine.command(f"ALTER TABLE ledger_hours {as_it_was} WHERE 1 SETTINGS mutations_sync = 1")
+    (booked,) = Ledger(engine).hours(hour_ms(3), hour_ms(4))
+    assert booked.warnings == (Warned(Doubt("odd", "so"), 7),)
 
 
 def test_the_same_rows_are_no_revision(engine: Engine) -> None:
@@ -92,7 +102,7 @@ def test_what_else_is_told_of_the_same_rows_is_taken_over(engine: Engine) -> Non
     assert ledger.write(priced) is None
     assert ledger.write(replace(priced, warnings=hour(3, warnings=["new"]).warnings)) is None
     (booked,) = Ledger(engine).hours(hour_ms(3), hour_ms(4))
-    assert (booked.revision, booked.prices, booked.warnings[0][0]) == (0, "another", "new")
+    assert (booked.revision, booked.prices, booked.warnings[0].doubt.code) == (0, "another", "new")
     assert amounts(ledger) == {"vision": 5, "nlp": 7}
 
 
@@ -181,8 +191,16 @@ def test_an_hour_without_rows(engine: Engine) -> None:
     assert list(ledger.rows(WINDOW)) == []
 
 
-def fail_at(engine: Engine, monkeypatch: pytest.MonkeyPatch, table: str, *, after: bool = False) -> None:
-    """Inserts into this table fail: before anything is written, or so that only the answer is lost."""
+def fail_at(
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    table: str,
+    *,
+    after: bool = False,
+    for_good: bool = False,
+) -> None:
+    """Inserts into this table fail: before anything is written, or so that only the answer is lost. With
+    `for_good` nothing is answered after that."""
     insert = engine.insert_arrow
 
     def failing(name: str, rows: pa.Table) -> None:
@@ -190,7 +208,12 @@ def fail_at(engine: Engine, monkeypatch: pytest.MonkeyPatch, table: str, *, afte
             raise StoreReadOnly("no space left on disk")
         insert(name, rows)
         if name == table:
+            if for_good:
+                monkeypatch.setattr(engine, "query_arrow", unanswered)
             raise StoreError("the connection was cut")
+
+    def unanswered(*_: object, **__: object) -> pa.Table:
+        raise StoreError("the connection is still cut")
 
     monkeypatch.setattr(engine, "insert_arrow", failing)
 
@@ -277,11 +300,59 @@ def test_rows_that_did_not_read_back_come_back_when_the_hour_is_computed_again(e
     assert ledger.hours(hour_ms(3), hour_ms(4))[-1].changed_quanta == 7
 
 
-def test_a_day_that_lost_rows_is_made_again(engine: Engine) -> None:
+@pytest.mark.parametrize("table", ["ledger_rows", "ledger_bills"])
+def test_hours_that_have_lost_rows_or_bills_are_known(engine: Engine, table: str) -> None:
+    ledger = Ledger(engine)
+    whole = [hour(at, row(at), bills=[bill(at, gpu_ms=1_000)]) for at in (2, 3, 4)]
+    ledger.write_all([*whole, hour(5)])
+    ledger.write(replace(whole[0], rows=(row(2, quanta=6),)))
+    assert ledger.incomplete(hour_ms(0), hour_ms(9)) == []
+    engine.command(f"DELETE FROM {table} WHERE hour_ms IN ({hour_ms(3)}, {hour_ms(4)})")
+    assert ledger.incomplete(hour_ms(0), hour_ms(4)) == [hour_ms(3)]
+    assert ledger.incomplete(hour_ms(0), hour_ms(9)) == [hour_ms(3), hour_ms(4)]
+    ledger.write_all(whole[1:])
+    assert ledger.incomplete(hour_ms(0), hour_ms(9)) == []
+
+
+@pytest.mark.parametrize("after", [FIRST, OTHER], ids=["the old rows", "the new rows"])
+def test_an_hour_whose_name_came_to_be_without_anybody_knowing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, after: LedgerHour
+) -> None:
+    """Its rows were given up, and those before it are in no name: one of the two is to be there, once."""
+    ledger = Ledger(engine)
+    ledger.write(FIRST)
+    with monkeypatch.context() as patch:
+        fail_at(engine, patch, "ledger_hours", after=True, for_good=True)
+        with pytest.raises(StoreError, match="still cut"):
+            ledger.write(OTHER)
+    ledger.write(hour(4, row(4)))
+    ledger.settle()
+    ledger = Ledger(engine)
+    assert ledger.incomplete(hour_ms(0), hour_ms(4)) == [hour_ms(3)]
+    assert ledger.write(after) == 2
+    assert ledger.incomplete(hour_ms(0), hour_ms(4)) == []
+    before = [one.quanta for one in after.rows]
+    assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": before[0] + 5, "nlp": before[1]}
+
+
+def test_rows_that_nobody_names_go_with_the_next_write_of_their_hour(engine: Engine) -> None:
+    """A server went on with a write that had failed, and Trilens was started again meanwhile."""
+    Ledger(engine).write(FIRST)
+    engine.command("INSERT INTO ledger_rows SELECT * REPLACE (written - 1 AS written) FROM ledger_rows")
+    ledger = Ledger(engine)
+    assert amounts(ledger) == {"vision": 10, "nlp": 14}
+    assert ledger.incomplete(hour_ms(0), hour_ms(9)) == [hour_ms(3)]
+    assert ledger.write(FIRST, reason="rows were missing") == 1
+    assert amounts(ledger) == amounts(Ledger(engine)) == {"vision": 5, "nlp": 7}
+    assert ledger.incomplete(hour_ms(0), hour_ms(9)) == []
+
+
+@pytest.mark.parametrize("lost", ["ledger_days WHERE team = 'nlp'", "ledger_day_pairs WHERE one = 'nlp'"])
+def test_a_day_that_lost_rows_is_made_again(engine: Engine, lost: str) -> None:
     ledger = Ledger(engine)
     ledger.write_all([FIRST, hour(24, row(24))])
     assert ledger.settle() == 1
-    engine.command("DELETE FROM ledger_days WHERE team = 'nlp'")
+    engine.command(f"DELETE FROM {lost}")
     restarted = Ledger(engine)
     assert restarted.settle() == 1
     assert amounts(restarted) == {"vision": 10, "nlp": 7}

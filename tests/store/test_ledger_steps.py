@@ -17,6 +17,7 @@ from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_facts import LastStep, LifeKey
 from trilens.model.run import Ending, RankProcess, RunId, StepRecord
 from trilens.model.run_commit import Position, RunCommit
+from trilens.store import step_sums
 from trilens.store.engine import Engine
 from trilens.store.imports import ImportRecords
 from trilens.store.ledger_facts import LedgerFacts
@@ -53,10 +54,12 @@ def life(
     *,
     attempt: int = 0,
     first_step: int = 0,
+    again_after: int | None = None,
     offset_us: int | None = None,
     ended: float | None = None,
 ) -> Life:
-    """Steps that end so many minutes after noon by the clock of rank 0, each a third of the time before."""
+    """Steps that end so many minutes after noon by the clock of rank 0, each a third of the time before.
+    After `again_after` of them it begins again with the first."""
     rng = random.Random(f"{run} {rank} {attempt}")
     steps, before = [], ends[0] - 0.1 if ends else 0.0
     for n, end in enumerate(ends):
@@ -67,7 +70,7 @@ def life(
         steps.append(
             StepRecord(
                 RunId(run),
-                first_step + n,
+                first_step + n % (again_after or len(ends)),
                 rank,
                 attempt,
                 n,
@@ -102,6 +105,8 @@ LIVES = [
     life("later-start", 0, every(5, 2000, 2005)),
     life("back", 0, every(2, 1, 5), ended=5.5),
     life("back", 0, every(2, 6, 30), attempt=1, first_step=60),
+    life("gone-back", 0, every(5, 10, 20), again_after=50),  # within a minute
+    life("numbered-by-the-clock", 0, every(7, 2, 9), first_step=(1 << 52) + (3 << 37) - 9),
     life("silent", 0, []),
     life("over", 0, every(2, -30, -20), ended=-19),
     life("long-first", 0, [0.01, 5.0]),
@@ -164,13 +169,14 @@ def by_hand(
             rows.append((minute, *summed(steps, one.offset_us)))
     before = [step for step in one.steps if ended_us(step, one.offset_us) < from_us]
     after = [step for step in one.steps if ended_us(step, one.offset_us) >= to_us]
-    return rows, last_step(before[-1:], minutes, one), last_step(after[:1], minutes, one)
+    last = near_step(before[-1], minutes, one) if before else None
+    if last is not None and last.pace_us is not None:  # among several it is as long as the others
+        beside = minutes[last.end_us // MINUTE_US]
+        last = last._replace(start_us=last.end_us - sum(step.duration_us for step in beside) // len(beside))
+    return rows, last, near_step(after[0], minutes, one) if after else None
 
 
-def last_step(found: list[StepRecord], minutes: dict[int, list[StepRecord]], one: Life) -> LastStep | None:
-    if not found:
-        return None
-    (step,) = found
+def near_step(step: StepRecord, minutes: dict[int, list[StepRecord]], one: Life) -> LastStep:
     end_us = ended_us(step, one.offset_us)
     ends = [ended_us(other, one.offset_us) for other in minutes[end_us // MINUTE_US]]
     pace_us = (ends[-1] - ends[0]) // (len(ends) - 1) if len(ends) > 1 else None
@@ -255,15 +261,47 @@ def test_an_hour_that_is_not_over(facts: LedgerFacts) -> None:
         assert minutes.pop(one.key, []) == rows, one.key
 
 
-def test_records_of_a_longer_time_with_the_steps_of_an_hour(facts: LedgerFacts) -> None:
+@pytest.mark.parametrize("hours", [1, 4], ids=["of an hour", "of several"])
+def test_records_of_a_longer_time_with_the_steps_of_a_part(facts: LedgerFacts, hours: int) -> None:
     """As hours are booked: an hour comes out as if it had been read alone."""
-    records = facts.records(NOON_MS - HOUR_MS, NOON_MS + 3 * HOUR_MS)
+    records = facts.records(NOON_MS - 2 * HOUR_MS, NOON_MS + 3 * HOUR_MS)
     assert not len(records.minutes)
-    found = facts_of(facts.with_steps(records, NOON_MS, NOON_MS + HOUR_MS), NOON_MS, NOON_MS + HOUR_MS)
+    begin = NOON_MS - hours // 2 * HOUR_MS
+    read = facts.with_steps(records, begin, begin + hours * HOUR_MS)
+    found = facts_of(read, NOON_MS, NOON_MS + HOUR_MS)
     alone = facts_of(facts.facts(NOON_MS, NOON_MS + HOUR_MS), NOON_MS, NOON_MS + HOUR_MS)
     nothing = np.zeros(len(alone.minutes), np.int64)
     assert told(found.minutes) == told(replace(alone.minutes, tokens=nothing, samples=nothing)) != {}
-    assert (found.lives, found.earlier, found.later) == (alone.lives, alone.earlier, alone.later)
+    assert found.lives == alone.lives
+    for life in alone.lives:
+        key = LifeKey(life.run, life.rank, life.attempt)
+        assert found.earlier.get(key) == alone.earlier.get(key), key
+        assert found.later.get(key) == alone.later.get(key), key
+
+
+def test_what_is_too_much_for_one_question_is_asked_for_in_pieces(
+    facts: LedgerFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    span = NOON_MS - HOUR_MS, NOON_MS + 3 * HOUR_MS
+    whole = facts.facts(*span)
+    monkeypatch.setattr(step_sums, "_LIVES_AT_ONCE", 2)
+    monkeypatch.setattr(step_sums, "_ROWS_AT_ONCE", 150)
+    in_pieces = facts.facts(*span)
+    assert told(in_pieces.minutes) == told(whole.minutes) != {}
+    assert list(told(in_pieces.minutes)) == list(told(whole.minutes))
+    assert (in_pieces.earlier, in_pieces.later) == (whole.earlier, whole.later)
+
+
+def test_only_lives_that_are_asked_for_are_told_of(facts: LedgerFacts) -> None:
+    records, span = facts.records(NOON_MS, NOON_MS + HOUR_MS), (NOON_MS, NOON_MS + HOUR_MS)
+    some = [one for one in records.lives if (one.run, one.rank) == ("steady", 1)]
+    every_life, found = (
+        facts.with_steps(records, *span),
+        facts.with_steps(replace(records, lives=some), *span),
+    )
+    key = LifeKey(RunId("steady"), 1, 0)
+    assert told(found.minutes) == {key: told(every_life.minutes)[key]}
+    assert (found.earlier, found.later) == ({key: every_life.earlier[key]}, {key: every_life.later[key]})
 
 
 def test_rows_are_in_order(facts: LedgerFacts) -> None:
@@ -283,5 +321,5 @@ def test_times_of_a_life_are_of_the_same_clock_as_its_steps(facts: LedgerFacts) 
 
 def test_which_runs_went_forward_more_than_once(facts: LedgerFacts) -> None:
     everything = sorted({one.key.run for one in LIVES})
-    assert facts.repeating(everything) == {"back": 2}
+    assert facts.repeating(everything) == {"back": 2, "gone-back": 3}
     assert facts.repeating([]) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,7 @@ from trilens.model.ledger import FLEET, HOUR_MS, Basis, Bucket, LedgerHour, Ledg
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.run import RunId
 from trilens.store.ledger import Ledger
+from trilens.store.ledger_sources import ALL_PAIRS, BY_DAY, PAIRED, PAIRS, days_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,6 +169,36 @@ def test_days_are_made_of_what_counts(tables: Engine, week: Both) -> None:
     assert week.ledger.settle() == 0
 
 
+@pytest.mark.parametrize("share", ["whole", "held", "fleet", "some"])
+def test_each_two_dimensions_come_to_what_hours_do(week: Both, share: str) -> None:
+    """Days have sums for these, in which only what nobody held is told from the rest."""
+    among = {
+        "whole": {},
+        "held": {Dimension.BUCKET: tuple(one.value for one in Bucket if not one.is_fleet)},
+        "fleet": {Dimension.BUCKET: tuple(one.value for one in Bucket if one.is_fleet)},
+        "some": {Dimension.BUCKET: ("stalled", "broken", "unallocated")},
+    }
+    window = Window(hour_ms(0), hour_ms(60), among[share])
+    for pair in combinations([one for one in Dimension if one in PAIRED], 2):
+        if share == "whole" or Dimension.TEAM in pair:
+            week.check([*pair], window)
+    for one in (Dimension.TEAM, Dimension.BUCKET):
+        week.check([one, Dimension.DAY], window)
+
+
+def test_the_smallest_table_that_tells_it_is_read() -> None:
+    held = {Dimension.BUCKET: tuple(one.value for one in Bucket if not one.is_fleet)}
+    two = [Dimension.NAMESPACE, Dimension.EXPERIMENT]
+    for by, where in (([], {}), (two, {}), (two, held), ([Dimension.TEAM, Dimension.DAY], held)):
+        table = days_table(by, where)
+        assert table is not None
+        assert table.name == PAIRS, by
+    stalled = {Dimension.BUCKET: ("stalled",)}
+    for by, where in (([Dimension.WORKLOAD], {}), (two, stalled), ([*two, Dimension.TEAM], {})):
+        assert days_table(by, where) is BY_DAY
+    assert days_table([Dimension.HOUR], {}) is None
+
+
 def keys(found: list[Sum]) -> set[object]:
     return {one.keys[0] for one in found}
 
@@ -229,6 +261,24 @@ def test_a_day_follows_its_hours(tables: Engine) -> None:
         assert [one.quanta for one in known.sums([Dimension.TEAM], day)] == [110]
         assert known.settle() == 0
     assert int(tables.query_arrow("SELECT count() AS n FROM ledger_days")["n"][0].as_py()) == 1
+
+
+def test_days_of_a_version_that_knew_no_pairs(tables: Engine) -> None:
+    ledger = Ledger(emptied(tables))
+    ledger.write_all([hour(number, row(number)) for number in (3, 7, 24)])
+    ledger.settle()
+    names = "day_ms, hours, written, stale"
+    tables.command(
+        f"INSERT INTO ledger_days_made ({names}, version) SELECT {names}, version + 1 FROM ledger_days_made"
+    )
+    tables.command("TRUNCATE TABLE ledger_day_pairs")
+    day = Window(hour_ms(0), hour_ms(24))
+    upgraded = Ledger(tables)
+    assert [one.quanta for one in upgraded.sums([Dimension.TEAM], day)] == [10]
+    assert upgraded.settle() == 1
+    assert [one.quanta for one in upgraded.sums([Dimension.TEAM], day)] == [10]
+    assert tables.query_arrow("SELECT 1 FROM ledger_day_pairs").num_rows == len(ALL_PAIRS)
+    assert Ledger(tables).settle() == 0
 
 
 def test_a_day_that_is_not_over_is_not_made(tables: Engine) -> None:

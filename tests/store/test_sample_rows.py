@@ -23,7 +23,7 @@ from trilens.store.inserts import (
     samples_table,
     series_table,
 )
-from trilens.store.rows import load_metadata, read_samples
+from trilens.store.rows import BUCKET_MS, SampleRows, arranged, load_metadata, read_samples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +54,38 @@ def test_samples_come_sorted_and_only_from_the_left_open_range(engine: Engine) -
     assert [c.tolist() for c in rows] == [[7, 7], [T0 + 10, T0 + 20], [2.0, 3.0]]
     rows = read_samples(engine, None, np.array([7, 8], np.uint64), T0 - 1, T0 + 10)
     assert [c.tolist() for c in rows] == [[7, 7, 8], [T0, T0 + 10, T0 + 10], [1.0, 2.0, 5.0]]
+
+
+@pytest.mark.parametrize("edge", [T0 // BUCKET_MS * BUCKET_MS, 0, -BUCKET_MS])
+@pytest.mark.parametrize("length", [1, BUCKET_MS, 4 * BUCKET_MS])
+def test_a_range_ends_with_its_last_moment_and_begins_after_its_first(
+    engine: Engine, edge: int, length: int
+) -> None:
+    """Also where samples of the two sides lie apart, with short ranges and long ones."""
+    t = [edge - 1, edge, edge + 1]
+    put(engine, "a", [1, 1, 1], t, [1, 2, 3])
+    before = [edge - 1, edge] if length > 1 else [edge]
+    assert read_samples(engine, ["a"], None, edge - length, edge).t.tolist() == before
+    assert read_samples(engine, ["a"], None, edge, edge + length).t.tolist() == [edge + 1]
+
+
+@pytest.mark.parametrize("times", ["of their own", "among each other", "repeated"])
+def test_pieces_are_put_together_in_order(times: str) -> None:
+    """Rows as several parts give them: a series comes again, with other times or with the same."""
+    rng = np.random.default_rng(3)
+    drawn = rng.permutation(200)[:150]
+    if times == "of their own":
+        drawn.sort()
+    pieces = []
+    for t in np.split(drawn, [40, 41, 90])[::-1]:
+        ids = np.repeat(np.sort(rng.permutation(5)[:3]), len(t)).astype(np.uint64)
+        each = np.tile(np.sort(t), 3)
+        pieces.append((ids, each, ids * 1000.0 + each))
+    if times == "repeated":
+        pieces.append(pieces[1])
+    rows = SampleRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    want = sorted(set(zip(*(column.tolist() for column in rows), strict=True)))
+    assert list(zip(*(column.tolist() for column in arranged(rows)), strict=True)) == want
 
 
 def test_no_metrics_and_no_ids_mean_nothing(engine: Engine) -> None:

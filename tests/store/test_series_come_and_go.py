@@ -7,6 +7,7 @@ import threading
 import time
 from datetime import timedelta
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from trilens.model.series import STALE_NAN, Matcher, SelectRequest, stale_mask
 from trilens.promql.engine import Engine
 from trilens.store.archive import Archive
 from trilens.store.index import series_id
+from trilens.store.residents import LINGER_S
 from trilens.store.retention import Retention
 
 if TYPE_CHECKING:
@@ -385,8 +387,12 @@ def test_late_samples_before_a_crash_are_known_after_it(location: str | Path) ->
 
 
 def test_intake_and_queries_go_on_while_series_leave(reopen: Callable[..., Store]) -> None:
+    """Minutes pass between scrapes, never inside of one: a series that is resolved may leave in these, and
+    whoever appends to it then is told to resolve it again."""
     store = reopen()
     rounds, failures, done = 60, [], threading.Event()
+    passed_s, between_scrapes = 0.0, threading.Lock()
+    store._residents._clock = lambda: time.monotonic() + passed_s
     append(store, BEGIN, {power("0", "steady"): 0.0})
 
     def guarded(work: Callable[[], None]) -> None:
@@ -407,23 +413,27 @@ def test_intake_and_queries_go_on_while_series_leave(reopen: Callable[..., Store
                 assert {(t - BEGIN) // DAY for t, _ in samples} == {day}
                 assert {v for _, v in samples} == {float(day)}
 
-    threads = [threading.Thread(target=guarded, args=(ask,)) for _ in range(2)]
-    threads.append(threading.Thread(target=guarded, args=(lambda: (evict(store), None)[1],)))
+    def let_go() -> None:
+        nonlocal passed_s
+        store.durable().result()
+        with between_scrapes:
+            passed_s += 2 * LINGER_S
+        store.evict_series()
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in (ask, ask, let_go)]
     for thread in threads:
         thread.start()
-    for day in range(rounds):
-        if failures:
-            break
-        for k in range(3):
-            t = BEGIN + day * DAY + 1 + k
-            append(
-                store, t, {power("0", "steady"): 0.0, **{power(str(g), f"pod-{day}"): day for g in range(20)}}
-            )
-    done.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for day, k in product(range(rounds), range(3)):
+            scraped = {power(str(g), f"pod-{day}"): float(day) for g in range(20)}
+            with between_scrapes:
+                append(store, BEGIN + day * DAY + 1 + k, {power("0", "steady"): 0.0, **scraped})
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
     assert failures == []
-    evict(store)
+    let_go()
     assert len(store._index) < 20 * rounds
     assert len(read(store, BEGIN - 1, BEGIN + rounds * DAY)) == 20 * rounds + 1
 

@@ -26,9 +26,11 @@ class Reason(StrEnum):
     OPEN = "open"
     CLOSED = "closed"
     ASKED = "asked for"
+    DAMAGED = "rows were missing"
     IMPORTED = "import"
     LOST_WORK = "lost work"
     LATE = "late records"
+    FOUND = "a stall was found"
     PRICES = "other prices"
     AGAIN = "looked at again"
     MISSED = "not computed before"
@@ -104,6 +106,10 @@ class DueHours:
     def want_lost(self, hours: Iterable[int]) -> None:
         """Hours of which work was lost: those that are closed, as others will be computed in any case."""
         self.want((hour for hour in hours if self._is_closed(hour)), Reason.LOST_WORK)
+
+    def want_found(self, hours: Iterable[int]) -> None:
+        """Hours of which a stall was found, or its end: those that are closed."""
+        self.want((hour for hour in hours if self._is_closed(hour)), Reason.FOUND)
 
     def want_late(self, told_ms: Mapping[int, int]) -> None:
         """Hours with when they were last told of: those that are over, and were computed before that."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trilens.model.run import RunId
 
 _MOST_RUNS: Final = 20_000
+_TO_A_STEP_MS: Final = HOUR_MS  # what a life takes to its first step: only that tells what was lost
 
 
 class _Known(NamedTuple):
@@ -68,6 +69,8 @@ class KnownLosses:
         lost, before = tuple(lost_steps(history)), self._known.get(run)
         if before is not None:
             changed = set(lost) ^ set(before.lost)
+        elif any(life.started_ms >= self._since_ms - _TO_A_STEP_MS for life in history.processes):
+            changed = set(lost)  # a life that goes back further makes more of what was before it lost
         else:
             changed = {one for one in lost if one.lost_ms >= self._since_ms}
         for one in changed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -106,6 +106,10 @@ class LedgerBook(Protocol):
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[BookedHour]:
         """All revisions of the hours that begin in the span, by hour and revision."""
 
+    def incomplete(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[int]:
+        """Hours that begin in the span, and have not all the rows and bills that were written: computing and
+        writing them again brings these back."""
+
     def sums(
         self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None
     ) -> Sequence[Sum]:
@@ -123,6 +127,11 @@ class LedgerBook(Protocol):
         self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
     ) -> Mapping[tuple[str, str], Mapping[str, int]]:
         """Quanta by part (gpu, cpu, ...) of all bills of a node in the span, by (cluster, node)."""
+
+    def billed_hours(
+        self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Collection[int]:
+        """When the hours of the span begin in which the cluster had machines."""
 
     def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
         """The rows themselves, by hour and node, for exports; the columns are those of the table."""

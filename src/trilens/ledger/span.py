@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.ledger.allocation.amounts import parts_of
@@ -17,8 +16,7 @@ class Part(NamedTuple):
     ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The parts add up to `to_ms - from_ms`, in whole milliseconds. Steps are too many to be told one by
     one: a span of a thousand of them has their data_wait, sync_wait and productive time as three parts."""
 
@@ -36,4 +34,4 @@ class Span:
             return self
         ms = parts_of(to_ms - from_ms, [part.ms for part in self.parts])
         parts = tuple(part._replace(ms=own) for part, own in zip(self.parts, ms, strict=True) if own)
-        return replace(self, from_ms=from_ms, to_ms=to_ms, parts=parts)
+        return self._replace(from_ms=from_ms, to_ms=to_ms, parts=parts)

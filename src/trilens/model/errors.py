@@ -30,6 +30,7 @@ TrilensError
 │   ├── QueryTooLarge
 │   ├── QueryTimeout
 │   └── QueryCancelled
+├── TemplateError              a template of an alert that cannot be parsed, or executed with its data
 ├── StoreError
 │   ├── DataDirInUse           another process holds the directory
 │   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
@@ -39,6 +40,9 @@ TrilensError
 ├── PreflightError             a preflight that could not be made
 ├── NodeError                  something of this machine that the agent cannot read
 ├── SourceError                the user's own Prometheus did not answer
+├── DeliveryError              a receiver of notifications did not take one
+│   ├── ReceiverAway           ... now: it is sent again
+│   └── NotificationRefused    ... and will not
 ├── TrackerError               an experiment tracker did not answer, or its file cannot be read
 └── ServerError                a Trilens server did not answer a client command, or refused
 
@@ -247,6 +251,13 @@ class QueryCancelled(QueryError):
     prometheus_type = "canceled"
 
 
+class TemplateError(TrilensError):
+    """Worded as Go's text/template does."""
+
+    http_status = 400
+    prometheus_type = "bad_data"
+
+
 class StoreError(TrilensError):
     http_status = 503
     prometheus_type = "unavailable"
@@ -307,6 +318,24 @@ class SourceError(TrilensError):
     http_status = 502
     prometheus_type = "unavailable"
     exit_code = 1
+
+
+class DeliveryError(TrilensError):
+    http_status = 502
+    prometheus_type = "unavailable"
+    exit_code = 1
+
+
+class ReceiverAway(DeliveryError):
+    """`wait_s` is how long it asked to be left alone, if it did."""
+
+    def __init__(self, message: str, *, wait_s: float | None = None) -> None:
+        self.wait_s = wait_s
+        super().__init__(message)
+
+
+class NotificationRefused(DeliveryError):
+    pass
 
 
 class TrackerError(TrilensError):

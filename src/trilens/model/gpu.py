@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     from trilens.model.workload import Doubt, GpuUuid, PodKey
+
+
+HELD_BEFORE_SEEN: Final = "held-before-seen"  # a doubt: that a pod had a GPU so early is a guess
 
 
 class GpuKey(NamedTuple):

@@ -86,7 +86,11 @@ class Symbols:
             return self._parent.text(code)
         return self._texts[code - self._base]
 
-    def texts(self, codes: Iterable[int]) -> list[str]:
+    def texts(self, codes: Sequence[int]) -> list[str]:
+        if self._parent is None:
+            return [*map(self._texts.__getitem__, codes)]
+        if max(codes, default=0) < self._base:
+            return self._parent.texts(codes)
         return [self.text(c) for c in codes]
 
 

@@ -41,22 +41,23 @@ class Bucket(StrEnum):
     @property
     def is_fleet(self) -> bool:
         """Nobody's: the fleet pays it."""
-        return self in (Bucket.UNALLOCATED, Bucket.BROKEN)
+        return self in _FLEETS
 
     @property
     def is_useful(self) -> bool:
         """What goodput counts."""
-        return self in (Bucket.PRODUCTIVE, Bucket.SERVING_BUSY)
+        return self in _USEFUL
 
     @property
     def is_progress(self) -> bool:
         """A program got on with it, to whatever end: its GPU works."""
-        return self.is_useful or self in (
-            Bucket.DATA_WAIT,
-            Bucket.SYNC_WAIT,
-            Bucket.CHECKPOINT,
-            Bucket.RECOMPUTE,
-        )
+        return self in _PROGRESS
+
+
+# Made once: a member of an enumeration is slow to name, and these are asked of every part of an hour.
+_FLEETS: Final = frozenset({Bucket.UNALLOCATED, Bucket.BROKEN})
+_USEFUL: Final = frozenset({Bucket.PRODUCTIVE, Bucket.SERVING_BUSY})
+_PROGRESS: Final = _USEFUL | {Bucket.DATA_WAIT, Bucket.SYNC_WAIT, Bucket.CHECKPOINT, Bucket.RECOMPUTE}
 
 
 class Basis(StrEnum):
@@ -72,7 +73,10 @@ class Basis(StrEnum):
     @property
     def is_signal(self) -> bool:
         """Whether something told what a GPU was used for."""
-        return self in (Basis.STEPS, Basis.LOAD, Basis.GPU)
+        return self in _SIGNALS
+
+
+_SIGNALS: Final = frozenset({Basis.STEPS, Basis.LOAD, Basis.GPU})
 
 
 class Holder(NamedTuple):

@@ -39,6 +39,14 @@ class LifeKey(NamedTuple):
     attempt: int
 
 
+class FoundStall(NamedTuple):
+    """No step of a run ended from then to then: found by detectors while it lasted."""
+
+    run: RunId
+    from_ms: int
+    to_ms: int
+
+
 class Owner(NamedTuple):
     """Who a workload belongs to, from `from_ms` on until the next; the first holds for all time before."""
 
@@ -51,7 +59,8 @@ class Owner(NamedTuple):
 
 class LastStep(NamedTuple):
     """The nearest step of a life outside of a span of time. `pace_us` is from one step's end to the next,
-    in the minute that it ended in."""
+    in the minute that it ended in; None where it is alone in it. `start_us` of the last of several is about
+    when it began."""
 
     step: int
     start_us: int
@@ -103,7 +112,32 @@ class StepMinutes:
         )
         return begins
 
-    def picked(self, rows: NDArray[np.bool_]) -> StepMinutes:
+    def nearest(self, rows: NDArray[np.int64], *, is_last: bool) -> dict[LifeKey, LastStep]:
+        """The last or the first step of these rows, each of another life."""
+        steps, first_end, last_end = self.steps[rows], self.first_end_us[rows], self.last_end_us[rows]
+        start = self.first_start_us[rows]
+        if is_last:  # of several, as if it took as long as the others
+            start = np.where(steps == 1, start, last_end - self.step_us[rows] // steps)
+        columns = (
+            self.run[rows],
+            self.rank[rows],
+            self.attempt[rows],
+            steps,
+            (self.last_step if is_last else self.first_step)[rows],
+            start,
+            last_end if is_last else first_end,
+            (last_end - first_end) // np.maximum(steps - 1, 1),
+        )
+        return {
+            LifeKey(self.runs[run], rank, attempt): LastStep(
+                step, start_us, end_us, pace_us if many > 1 else None
+            )
+            for run, rank, attempt, many, step, start_us, end_us, pace_us in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        }
+
+    def picked(self, rows: NDArray[np.bool_] | NDArray[np.int64]) -> StepMinutes:
         """Only these rows."""
         columns = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name != "runs"}
         return replace(self, **columns)
@@ -135,6 +169,7 @@ class Facts:
     later: Mapping[LifeKey, LastStep] = field(default_factory=dict)  # the first that ended at or after to_ms
     checkpoints: Sequence[CheckpointRecord] = ()
     validations: Sequence[ValidationRecord] = ()
+    stalls: Sequence[FoundStall] = ()
     jobs: Sequence[ImportedJob] = ()
     usage: Sequence[UsagePoint] = ()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trilens.model.ledger import Bucket
+    from trilens.model.ledger import Bucket, Warned
     from trilens.model.run import RunId
     from trilens.model.workload import WorkloadKey
 
@@ -116,4 +116,4 @@ class BookedHour(NamedTuple):
     reason: str
     prices: str
     digest: str
-    warnings: tuple[tuple[str, str, int], ...]  # code, text, GPU-milliseconds
+    warnings: tuple[Warned, ...]

@@ -69,7 +69,9 @@ class Price:
     network_per_node_hour: Decimal | None = None
     owned: Owned | None = None
     as_of: str = ""  # how old the figure is: a day, a month or a year
-    told_by: str = ""
+    told_by: str = ""  # whose price it is
+    source: str = ""  # where the figure was read
+    is_estimate: bool = False  # the figure, or what it stands for, is a guess
     is_default: bool = False
 
 

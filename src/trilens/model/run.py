@@ -80,6 +80,7 @@ class RankProcess:
     ended_ms: int | None = None
     ending: Ending | None = None
     error: str | None = None
+    told_ms: int | None = None  # what its own clock said when it was last heard; not kept on disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,19 @@ def aggregate(op: str, vector: Vector, groups: Groups) -> Vector:
     if present is None:
         counts = np.broadcast_to(sizes[:, None], (len(groups), vector.steps))
     else:
-        counts = np.add.reduceat(present, groups.starts, axis=0, dtype=np.int64)
+        counts = _counted(present, groups.starts)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         result = _AGGREGATIONS[op](values, present, groups.starts, counts)
     named = METRIC_NAME in groups.labels.names and bool(vector.drop_name.any())
     drop = np.logical_or.reduceat(groups.arrange(vector.drop_name), groups.starts) if named else None
     drop_name = np.zeros(len(groups), dtype=bool) if drop is None else drop
     return Vector(groups.labels, result, None if present is None else counts > 0, drop_name)
+
+
+def _counted(present: Bools, starts: NDArray[Any]) -> NDArray[np.int64]:
+    if len(starts) == len(present):
+        return present.astype(np.int64)
+    return np.add.reduceat(present, starts, axis=0, dtype=np.int64)
 
 
 def _sum(values: Floats, present: Bools | None, starts: NDArray[Any], counts: NDArray[Any]) -> Floats:
@@ -96,6 +102,8 @@ def _group(values: Floats, present: Bools | None, starts: NDArray[Any], counts: 
 def _extreme(op: np.ufunc) -> Callable[..., Floats]:
     def compute(values: Floats, present: Bools | None, starts: NDArray[Any], counts: NDArray[Any]) -> Floats:
         known = values if present is None else np.where(present, values, np.nan)
+        if len(starts) == len(known):
+            return known
         result: Floats = op.reduceat(known, starts, axis=0)  # fmin and fmax pass over NaN while they can
         return result
 
@@ -134,7 +142,7 @@ def quantile(vector: Vector, groups: Groups, q: Floats, notes: Annotations, pos:
         return Vector.empty(groups.labels, vector.steps)
     values, mask = groups.arrange(vector.values), groups.arrange(vector.mask)
     ranked = _ranked(values, mask, groups, descending=False)
-    counts = np.add.reduceat(mask, groups.starts, axis=0, dtype=np.int64)
+    counts = _counted(mask, groups.starts)
     nans = np.add.reduceat(mask & np.isnan(values), groups.starts, axis=0, dtype=np.int64)
     ascending = np.take_along_axis(values, ranked, axis=0)
     with np.errstate(invalid="ignore", over="ignore"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import re2
 
 from trilens.model.errors import PromQLUnsupported
-from trilens.model.labels import LabelFrame, Symbols, make_labels
+from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols, make_labels
 from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Selected, SelectRequest
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class MemorySource:
     def __init__(self) -> None:
         self._symbols = Symbols()
         self._series: dict[Labels, _Series] = {}
+        self._by_name: dict[str, list[Labels]] = {}  # in order
 
     @property
     def symbols(self) -> Symbols:
@@ -54,20 +56,27 @@ class MemorySource:
 
     def add(self, labels: Mapping[str, str], samples: Iterable[tuple[int, float]]) -> None:
         """A later sample takes the place of one at the same time."""
-        series = self._series.setdefault(make_labels(labels), _Series())
+        series = self._of(labels)
         for t_ms, value in samples:
             series.add(t_ms, value)
 
     def mark_unsupported(self, labels: Mapping[str, str], times_ms: Iterable[int], what: str) -> None:
         """Remember samples that cannot be held; a query that would read one is refused."""
-        series = self._series.setdefault(make_labels(labels), _Series())
-        series.unsupported.update(dict.fromkeys(times_ms, what))
+        self._of(labels).unsupported.update(dict.fromkeys(times_ms, what))
+
+    def _of(self, labels: Mapping[str, str]) -> _Series:
+        key = make_labels(labels)
+        if key not in self._series:
+            self._series[key] = _Series()
+            insort(self._by_name.setdefault(labels.get(METRIC_NAME, ""), []), key)
+        return self._series[key]
 
     def select(self, request: SelectRequest, guard: QueryGuard) -> Selected:
         tests = [(m.name, _test(m)) for m in request.matchers]
+        name = next((m.value for m in request.matchers if m.name == METRIC_NAME and m.op == "="), None)
         rows, times, values = [], [], []
-        for labels, series in sorted(self._series.items()):
-            named = dict(labels)
+        for labels in sorted(self._series) if name is None else self._by_name.get(name, ()):
+            series, named = self._series[labels], dict(labels)
             if not all(test(named.get(name, "")) for name, test in tests):
                 continue
             for t_ms, what in series.unsupported.items():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import re2
+
+if TYPE_CHECKING:
+    from trilens.model.series import Matcher
 
 WHOLE_VALUE: Final = "^(?s:"
 
@@ -14,3 +18,13 @@ def compile_pattern(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     return re2.compile(f"{WHOLE_VALUE}{pattern})$", options)
+
+
+def matches(matcher: Matcher, value: str) -> bool:
+    """Whether a label with this value, empty where there is none, is one that the matcher takes."""
+    if matcher.op in ("=", "!="):
+        return (value == matcher.value) == (matcher.op == "=")
+    return (_compiled(matcher.value).search(value) is not None) == (matcher.op == "=~")
+
+
+_compiled = lru_cache(maxsize=256)(compile_pattern)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # 64 bits of mantissa where the processor has them: a sum comes out rounded once, as a compensated one does.
 _WIDE: Final = np.longdouble if np.finfo(np.longdouble).nmant == 63 else np.float64
 _EXACT: Final = 2.0**53  # whole numbers below this add up without any rounding
+_NARROW: Final = 4  # samples of a window, up to which they are added one by one, all windows together
 _CANCELLED: Final = 1e-3  # a sum below this share of its terms' size may have lost digits that count
 
 
@@ -34,6 +35,8 @@ def reduce_windows(
     width = int((hi - lo).max(initial=0))
     if width == 0:
         return np.full(shape, np.nan)
+    if width == 1:
+        return np.where(hi > lo, v[np.minimum(lo, len(v) - 1)], np.nan).reshape(shape)
     levels = width.bit_length()
     overlap = int((hi - lo).sum())
     # Doubling touches every sample once a level; reduceat touches it once for each window it lies in.
@@ -74,15 +77,34 @@ def _reduce_doubling(
 
 
 def sum_windows(v: Floats, lo: NDArray[Any], hi: NDArray[Any]) -> Floats:
+    width = int((hi - lo).max(initial=0))
+    if width <= _NARROW:
+        return _sum_narrow(v, lo, hi, width)
     with np.errstate(invalid="ignore", over="ignore"):
-        low, high = (np.min(v), np.max(v)) if v.size else (0.0, 0.0)
-        exact = max(-low, high) * int((hi - lo).max(initial=0)) < _EXACT and bool((v == np.rint(v)).all())
+        low, high = np.min(v), np.max(v)
+        exact = max(-low, high) * width < _EXACT and bool((v == np.rint(v)).all())
         total = reduce_windows(np.add, v, lo, hi, np.float64 if exact else _WIDE)
         if not (exact or low >= 0 or high <= 0):
             size = reduce_windows(np.add, np.abs(v), lo, hi)
             doubtful = np.abs(total) < size * _CANCELLED
             if doubtful.any():
                 total[doubtful] = _compensated(v, lo[doubtful], hi[doubtful])
+    return total
+
+
+def _sum_narrow(v: Floats, lo: NDArray[Any], hi: NDArray[Any], width: int) -> Floats:
+    """The first sample of every window, then the second, ... as Prometheus adds them."""
+    if width == 0:
+        return np.full(lo.shape, np.nan)
+    last = len(v) - 1
+    total: Floats = v[np.minimum(lo, last)]
+    total[lo == hi] = np.nan
+    if width > 1:
+        lost = np.zeros(lo.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for j in range(1, width):
+                add_compensated(total, lost, np.where(lo + j < hi, v[np.minimum(lo + j, last)], 0.0), ...)
+        total += lost
     return total
 
 
@@ -134,6 +156,8 @@ def sum_rows(values: Floats, present: Bools | None, starts: NDArray[Any]) -> Flo
     """The sum of the rows of each group at every step; a group's rows lie together, from `starts` on."""
     with np.errstate(invalid="ignore", over="ignore"):
         v = values if present is None else np.where(present, values, 0.0)
+        if len(starts) == len(v):
+            return v
         total: Floats = v.sum(axis=0)[None, :] if len(starts) == 1 else np.add.reduceat(v, starts, axis=0)
         if v.size and not (np.min(v) >= 0 or np.max(v) <= 0):
             size = np.add.reduceat(np.abs(v), starts, axis=0)

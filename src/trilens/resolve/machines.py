@@ -140,6 +140,7 @@ class MachineBook:
         self._sink = sink
         self._open: dict[_Key, MachineInterval] = {}
         self._seen_ms: dict[_Key, int] = {}
+        self._first_ms: dict[_Key, int] = {}
         self._followed: set[str] = set()  # clusters of which it is known what was there before
 
     def restore(self, intervals: Iterable[MachineInterval], at_ms: int) -> None:
@@ -147,7 +148,12 @@ class MachineBook:
             if interval.to_ms is None:
                 key = (interval.machine.cluster, interval.machine.node)
                 self._open[key], self._seen_ms[key] = interval, at_ms
+                self._first_ms[key] = interval.from_ms
                 self._followed.add(interval.machine.cluster)
+
+    def first_seen_ms(self, cluster: str, node: str) -> int | None:
+        """Of one that is there, whatever it was in the meantime; as far as was known at the start."""
+        return self._first_ms.get((cluster, node))
 
     def update(
         self,
@@ -185,6 +191,7 @@ class MachineBook:
         if known is None:
             was_watched = key[0] in self._followed and one.created_ms is not None
             from_ms = min(one.created_ms or at_ms, at_ms) if was_watched else at_ms
+            self._first_ms[key] = from_ms
             self._tell(key, MachineInterval(machine, from_ms, None))
         elif machine != known.machine:
             moment_ms = self._cut_ms(known, machine, one.state_since_ms, at_ms)
@@ -205,7 +212,7 @@ class MachineBook:
 
     def _end(self, key: _Key, at_ms: int) -> None:
         known = self._open.pop(key)
-        del self._seen_ms[key]
+        del self._seen_ms[key], self._first_ms[key]
         self._sink.machine(known._replace(to_ms=max(at_ms, known.from_ms)))
 
 

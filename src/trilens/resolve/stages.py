@@ -72,6 +72,21 @@ def is_over(pod: KubeObject) -> bool:
     return text(section(pod.body, "status"), "phase") in ("Succeeded", "Failed")
 
 
+def started_ms(pod: KubeObject) -> int | None:
+    """When the first of its containers did, as far back as their status reaches."""
+    starts = [
+        at
+        for container in items(section(pod.body, "status"), "containerStatuses")
+        for state in (
+            section(container, "state", "running"),
+            section(container, "state", "terminated"),
+            section(container, "lastState", "terminated"),
+        )
+        if (at := time_ms(state.get("startedAt"))) is not None
+    ]
+    return min(starts, default=None)
+
+
 def finished_ms(pod: KubeObject) -> int | None:
     """When the last of its containers ended; the node's clock says so."""
     ends = [

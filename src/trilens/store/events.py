@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
 
+from trilens.model.event import EventKind
+from trilens.model.workload import GpuUuid
+from trilens.model.xid import XIDS, Asks
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of, event_row
 
@@ -12,6 +16,10 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
     from trilens.store.record_writer import RecordWriter
+
+
+_HARDWARE: Final = sorted(code for code, xid in XIDS.items() if xid.asks in (Asks.GPU_RESET, Asks.NODE_OUT))
+_HOUR_MS: Final = 3_600_000
 
 
 class EventRecords:
@@ -49,3 +57,25 @@ class EventRecords:
             f"ORDER BY t_ms DESC, node, number DESC LIMIT {limit}"
         )
         return [event_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+
+    def hardware_faults(
+        self, since_ms: int, *, guard: QueryGuard | None = None
+    ) -> list[tuple[str, GpuUuid | None, int, int]]:
+        """Of each GPU, and of each node as a whole (None): in how many hours its hardware failed (one fault
+        may fill a log), and when it did last."""
+        codes = ", ".join(map(str, _HARDWARE))
+        statement = (
+            f"SELECT node, uuid, intDiv(t_ms, {_HOUR_MS}) AS hour, max(t_ms) AS last FROM {EVENTS.name} "
+            f"WHERE t_ms >= {since_ms} AND kind = {sql.text(EventKind.XID)} AND code IN ({codes}) "
+            "GROUP BY node, uuid, hour"
+        )
+        hours: defaultdict[tuple[str, str | None], set[int]] = defaultdict(set)
+        last_ms: defaultdict[tuple[str, str | None], int] = defaultdict(int)
+        for row in self._engine.query_arrow(statement, guard=guard).to_pylist():
+            for key in {(row["node"], row["uuid"] or None), (row["node"], None)}:
+                hours[key].add(row["hour"])
+                last_ms[key] = max(last_ms[key], row["last"])
+        return [
+            (node, GpuUuid(uuid) if uuid is not None else None, len(found), last_ms[node, uuid])
+            for (node, uuid), found in sorted(hours.items(), key=lambda one: (one[0][0], one[0][1] or ""))
+        ]

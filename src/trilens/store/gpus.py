@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trilens.model.gpu import BindingInterval, GpuInterval
+from trilens.model.gpu import BindingInterval, GpuInterval, GpuKey
 from trilens.store import sql
 from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, binding_row, gpu_of, gpu_row
 
@@ -80,6 +80,15 @@ class GpuRecords:
     def unfinished(self) -> list[BindingInterval]:
         """The bindings that last."""
         return [binding_of(row) for row in self._rows(GPU_BINDINGS, ["to_ms IS NULL"], "from_ms", None)]
+
+    def freed(self, since_ms: int) -> dict[GpuKey, int]:
+        """When the last binding of each GPU that ended after `since_ms` did."""
+        statement = (
+            f"SELECT uuid, instance, max(to_ms) AS freed_ms FROM {GPU_BINDINGS.name} FINAL "
+            f"WHERE to_ms > {since_ms} GROUP BY uuid, instance"
+        )
+        rows = self._engine.query_arrow(statement).to_pylist()
+        return {GpuKey(row["uuid"], row["instance"]): row["freed_ms"] for row in rows}
 
     def last_of_each(self, since_ms: int) -> list[GpuInterval]:
         """The latest interval of each GPU that reported after `since_ms`, or does."""

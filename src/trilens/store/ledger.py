@@ -8,14 +8,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from trilens.model.errors import QueryTooLarge, StoreError
-from trilens.model.ledger import HOUR_MS
+from trilens.model.errors import QueryTooLarge
+from trilens.store import sql
+from trilens.store.ledger_damage import damaged_hours
+from trilens.store.ledger_days import DAYS_MADE, LedgerDays
 from trilens.store.ledger_rows import (
     BILL_COLUMNS,
     BILLS,
@@ -36,17 +38,13 @@ from trilens.store.ledger_rows import (
     rows_table,
     warnings_text,
 )
+from trilens.store.ledger_sources import BY_DAY, BY_HOUR, DAY_MS, DAYS, PAIRS, Sources, days_table
 from trilens.store.ledger_sums import (
-    DAY_MS,
-    DAYS,
-    Sources,
-    day_statement,
     episodes_of,
     episodes_statement,
-    filters,
+    largest_statement,
     sums_of,
     sums_statement,
-    uses_days,
 )
 from trilens.store.numbered import Numbered
 
@@ -57,10 +55,10 @@ if TYPE_CHECKING:
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
+    from trilens.store.ledger_days import Day
 
 log = logging.getLogger(__name__)
 
-_MADE: Final = "ledger_days_made"
 # Whose money it is and for what: what moved between these is a correction that somebody sees.
 _MOVED_BETWEEN: Final = (
     "cluster",
@@ -86,20 +84,6 @@ _ROWS_AT_ONCE: Final = 50_000  # of an export, of about 300 bytes
 _HOURS_AT_ONCE: Final = 168
 _SETTLED_AGAIN: Final = 60  # an hour, as often as it is settled
 _MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
-_MADE_SCHEMA: Final = pa.schema(
-    [
-        ("day_ms", pa.int64()),
-        ("hours", pa.list_(pa.int64())),
-        ("written", pa.int64()),
-        ("stale", pa.list_(pa.int64())),
-        ("version", pa.int64()),
-    ]
-)
-
-
-class _Day(NamedTuple):
-    written: int
-    hours: tuple[int, ...]  # the numbers of the hours that it was made of
 
 
 class Ledger:
@@ -109,10 +93,11 @@ class Ledger:
         self._engine = engine
         self._writing = threading.Lock()
         self._hours = _hours_named(engine)
-        self._days = _days_made(engine)
+        self._astray: dict[int, frozenset[int]] = {}  # by hour: numbers that are read, and nobody names
         self._settled = 0
         last, stale = _last_named(engine)
-        self._numbers = Numbered(engine, (ROWS, BILLS, DAYS), last, stale)
+        self._numbers = Numbered(engine, (ROWS, BILLS, DAYS, PAIRS), last, stale)
+        self._days = LedgerDays(engine, self._numbers, self._hours)
 
     def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
         """On disk on return. After a StoreError nothing of it counts, and it may be written again."""
@@ -146,10 +131,23 @@ class Ledger:
         )
         return [booked_of(row) for row in found.to_pylist()]
 
+    def incomplete(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[int]:
+        """The next write of one of these takes the place of all that is there of it."""
+        with self._writing, self._numbers.reading() as counts:
+            found = damaged_hours(self._engine, _between(from_ms, to_ms), counts, guard)
+            for hour_ms, damaged in found.items():
+                self._hours[hour_ms] = damaged.named._replace(digest="")  # no rows are the same as these
+                self._astray[hour_ms] = damaged.others
+        return [*found]
+
     def sums(self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None) -> list[Sum]:
         with self._numbers.reading() as counts:
-            sources = self._sources(window, counts, days=uses_days(by, window.where))
-            statement = sums_statement(by, sources, window.where)
+            days, of_days = self._days.within(window), days_table(by, window.where)
+            if of_days is None:
+                days, of_days = {}, BY_DAY
+            elif not all(day.has_pairs for day in days.values()):
+                of_days = BY_DAY
+            statement = sums_statement(by, _sources(window, counts, days), of_days, window.where)
             limits = {"max_rows_to_group_by": _MOST_SUMS}
             try:
                 found = self._engine.query_arrow(statement, guard=guard, settings=limits)
@@ -162,8 +160,13 @@ class Ledger:
 
     def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
         with self._numbers.reading() as counts:
-            sources = self._sources(window, counts, days=uses_days((), window.where))
-            statement = episodes_statement(sources, window.where, limit)
+            days = self._days.within(window) if days_table((), window.where) is not None else {}
+            sources = _sources(window, counts, days)
+            statement = largest_statement(sources, window.where, limit)
+            numbers = self._engine.query_arrow(statement, guard=guard)["number"].to_pylist()
+            if not numbers:
+                return []
+            statement = episodes_statement(sources, window.where, numbers)
             return episodes_of(self._engine.query_arrow(statement, guard=guard))
 
     def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
@@ -186,9 +189,21 @@ class Ledger:
             )
         return {(row["cluster"], row["node"]): dict(row["parts"]) for row in found.to_pylist()}
 
+    def billed_hours(
+        self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> list[int]:
+        with self._numbers.reading() as counts:
+            found = self._engine.query_arrow(
+                f"SELECT DISTINCT hour_ms FROM {BILLS} "
+                f"WHERE {_between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}",
+                guard=guard,
+            )
+        hours: list[int] = found["hour_ms"].to_pylist()
+        return hours
+
     def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
         """Some hours after the other: what is held in memory does not grow with the window."""
-        where = filters(window.where)
+        where = BY_HOUR.filters(window.where)
         hours = sorted(hour for hour in [*self._hours] if window.from_ms <= hour < window.to_ms)
         at_once = 1  # until it is known how much an hour has
         while hours:
@@ -207,13 +222,13 @@ class Ledger:
         """Make the days that are over and are not made of the hours that count now, and delete rows that no
         longer count; returns how many days. Answers are the same before and after, and quicker after."""
         if self._settled % _SETTLED_AGAIN == 0:
-            self._distrust_days()
+            self._days.distrust()
         self._settled += 1
         made = 0
-        for day_ms, hours in self._days_due():
+        for day_ms, hours in self._days.due():
             with self._writing:
-                if self._hours_of(day_ms) == hours:
-                    self._make_day(day_ms, hours)
+                if self._days.hours_of(day_ms) == hours:
+                    self._days.make(day_ms, hours)
                     made += 1
         with self._writing:
             self._numbers.tidy()
@@ -224,15 +239,16 @@ class Ledger:
         until_ms = _month_of(before_ms)
         deleted = 0
         with self._writing:
-            for table, column in ((ROWS, "hour_ms"), (BILLS, "hour_ms"), (DAYS, "day_ms")):
+            for table, column in ((ROWS, "hour_ms"), (BILLS, "hour_ms"), (DAYS, "day_ms"), (PAIRS, "day_ms")):
                 deleted += self._drop_months(table, column, until_ms)
-            for table, column in ((HOURS, "hour_ms"), (_MADE, "day_ms")):
+            for table, column in ((HOURS, "hour_ms"), (DAYS_MADE, "day_ms")):
                 condition = f"{column} < {until_ms}"
                 if count := self._count(table, condition):
                     self._engine.command(f"DELETE FROM {table} WHERE {condition}")
                     deleted += count
-            self._hours = {hour: named for hour, named in self._hours.items() if hour >= until_ms}
-            self._days = {day: made for day, made in self._days.items() if day >= until_ms}
+            for hour_ms in [hour_ms for hour_ms in self._hours if hour_ms < until_ms]:
+                del self._hours[hour_ms]
+            self._days.forget_before(until_ms)
         return deleted
 
     def _write(self, hours: Sequence[LedgerHour], digests: Mapping[int, str], reason: str) -> dict[int, int]:
@@ -254,27 +270,23 @@ class Ledger:
                 )
                 for hour, before in zip(hours, known, strict=True)
             ]
-            replaced = [None if before is None else before.written for before in known]
-            stale = self._numbers.to_delete(*replaced)
+            replaced = [
+                () if before is None else (before.written, *self._astray.get(hour.hour_ms, ()))
+                for hour, before in zip(hours, known, strict=True)
+            ]
+            stale = self._numbers.to_delete(*chain.from_iterable(replaced))
             named = zip(revised, numbers, strict=True)
             tables = [hour_table(row, number, stale, self._numbers.next()) for row, number in named]
-            self._insert_names(HOURS, pa.concat_tables(tables), numbers)
+            self._numbers.insert_names(HOURS, pa.concat_tables(tables), numbers)
         except BaseException:
             for number in numbers:
                 self._numbers.give_up(number)
             raise
         for row, number, instead_of in zip(revised, numbers, replaced, strict=True):
-            with self._numbers.naming(number, instead_of):
+            with self._numbers.naming(number, *instead_of):
                 self._hours[row["hour_ms"]] = Named.of({**row, "written": number})
+                self._astray.pop(row["hour_ms"], None)
         return {row["hour_ms"]: row["revision"] for row in revised}
-
-    def _insert_names(self, table: str, names: pa.Table, numbers: Sequence[int]) -> None:
-        try:
-            self._engine.insert_arrow(table, names)
-        except StoreError:
-            # What went wrong may have been the answer only; they are one block, so all are there or none.
-            if not self._count(table, f"written IN ({_listed(numbers)})"):
-                raise
 
     def _whole(self, hours: Sequence[LedgerHour], numbers: Iterable[int]) -> set[int]:
         """Those of which everything is on disk. Of the others the engine has set a part aside that it could
@@ -320,7 +332,7 @@ class Ledger:
         for hour, number in zip(hours, numbers, strict=True):
             known = self._hours.get(hour.hour_ms)
             if known is not None and is_over(hour.hour_ms, known.upto_ms):
-                before.append(known.written)
+                before += [known.written, *self._astray.get(hour.hour_ms, ())]
                 after.append(number)
         if not before:
             return {}
@@ -334,85 +346,6 @@ class Ledger:
             f"GROUP BY hour_ms, {', '.join(_MOVED_BETWEEN)}) GROUP BY hour_ms"
         )
         return {row["hour_ms"]: int(max(row["gained"], row["lost"])) for row in found.to_pylist()}
-
-    def _sources(self, window: Window, counts: str, *, days: bool) -> Sources:
-        made = self._made_days(window) if days else {}
-        spans, at = [], window.from_ms
-        for day_ms in [*sorted(made), None]:
-            until_ms = window.to_ms if day_ms is None else day_ms
-            if at < until_ms:
-                spans.append(f"hour_ms >= {at} AND hour_ms < {until_ms}")
-            at = until_ms + DAY_MS
-        hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not made else None
-        if not made:
-            return Sources(hours, None)
-        of_days = f"written IN ({_listed(sorted(made.values()))})"
-        return Sources(hours, f"day_ms >= {min(made)} AND day_ms <= {max(made)} AND {of_days}")
-
-    def _made_days(self, window: Window) -> dict[int, int]:
-        """The days that lie in the window and are made of the hours that count, with their numbers."""
-        first = -(-window.from_ms // DAY_MS) * DAY_MS
-        found = {}
-        for day_ms, made in [*self._days.items()]:
-            if first <= day_ms <= window.to_ms - DAY_MS and made.hours == self._hours_of(day_ms):
-                found[day_ms] = made.written
-        return found
-
-    def _days_due(self) -> list[tuple[int, tuple[int, ...]]]:
-        booked: defaultdict[int, list[int]] = defaultdict(list)
-        for hour_ms, named in [*self._hours.items()]:
-            booked[hour_ms // DAY_MS * DAY_MS].append(hour_ms if is_over(hour_ms, named.upto_ms) else -1)
-        last = max(booked, default=0)
-        due = []
-        for day_ms, hours in sorted(booked.items()):
-            if -1 in hours or (day_ms == last and len(hours) < DAY_MS // HOUR_MS):
-                continue
-            made, numbers = self._days.get(day_ms), self._hours_of(day_ms)
-            if made is None or made.hours != numbers:
-                due.append((day_ms, numbers))
-        return due
-
-    def _distrust_days(self) -> None:
-        """Days that do not come to what their hours came to are not read, and made again: the engine sets
-        aside what it cannot read."""
-        found = self._engine.query_arrow(
-            f"SELECT written, sum(gpu_ms) AS gpu_ms, sum(quanta) AS quanta FROM {DAYS} GROUP BY written"
-        ).to_pylist()
-        there = {one["written"]: (one["gpu_ms"], one["quanta"]) for one in found}
-        found = self._engine.query_arrow(
-            f"SELECT written, gpu_ms, quanta FROM {HOURS} FINAL "
-            "ORDER BY hour_ms, revision DESC LIMIT 1 BY hour_ms"
-        ).to_pylist()
-        of_hours = {one["written"]: (one["gpu_ms"], one["quanta"]) for one in found}
-        with self._writing:
-            for day_ms, made in [*self._days.items()]:
-                if not of_hours.keys() >= {*made.hours}:
-                    continue  # one of them is another by now
-                came_to = tuple(map(sum, zip(*(of_hours[hour] for hour in made.hours), strict=True)))
-                if came_to and came_to != there.get(made.written, (0, 0)):
-                    log.warning("a day of the ledger has lost rows, and is made again", extra={"day": day_ms})
-                    self._days[day_ms] = made._replace(hours=())
-
-    def _hours_of(self, day_ms: int) -> tuple[int, ...]:
-        hours = (self._hours.get(hour_ms) for hour_ms in range(day_ms, day_ms + DAY_MS, HOUR_MS))
-        return tuple(named.written for named in hours if named is not None)
-
-    def _make_day(self, day_ms: int, hours: tuple[int, ...]) -> None:
-        before = self._days.get(day_ms)
-        instead_of = before.written if before is not None else None
-        number = self._numbers.take()
-        try:
-            with self._numbers.reading() as counts:
-                self._engine.command(day_statement(number, day_ms, counts))
-            stale = self._numbers.to_delete(instead_of)
-            made = {"day_ms": [day_ms], "hours": [hours], "written": [number], "stale": [stale]}
-            names = pa.table({**made, "version": [self._numbers.next()]}, _MADE_SCHEMA)
-            self._insert_names(_MADE, names, [number])
-        except BaseException:
-            self._numbers.give_up(number)
-            raise
-        with self._numbers.naming(number, instead_of):
-            self._days[day_ms] = _Day(number, hours)
 
     def _drop_months(self, table: str, column: str, until_ms: int) -> int:
         found = self._engine.query_arrow(
@@ -437,18 +370,28 @@ def _hours_named(engine: Engine) -> dict[int, Named]:
     return {row["hour_ms"]: Named.of(row) for row in found.to_pylist()}
 
 
-def _days_made(engine: Engine) -> dict[int, _Day]:
-    found = engine.query_arrow(f"SELECT day_ms, hours, written FROM {_MADE} FINAL")
-    return {row["day_ms"]: _Day(row["written"], tuple(row["hours"])) for row in found.to_pylist()}
-
-
 def _last_named(engine: Engine) -> tuple[int, list[int]]:
     """The largest number that was given out with a name, and what was to be deleted then."""
-    both = " UNION ALL ".join(f"SELECT written, stale, version FROM {table}" for table in (HOURS, _MADE))
+    both = " UNION ALL ".join(f"SELECT written, stale, version FROM {table}" for table in (HOURS, DAYS_MADE))
     found = engine.query_arrow(
         f"SELECT max(version) AS last, argMax(stale, version) AS stale FROM ({both})"
     ).to_pylist()[0]
     return found["last"], found["stale"]
+
+
+def _sources(window: Window, counts: str, days: Mapping[int, Day]) -> Sources:
+    """These days, and hours elsewhere."""
+    spans, at = [], window.from_ms
+    for day_ms in [*sorted(days), None]:
+        until_ms = window.to_ms if day_ms is None else day_ms
+        if at < until_ms:
+            spans.append(f"hour_ms >= {at} AND hour_ms < {until_ms}")
+        at = until_ms + DAY_MS
+    hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not days else None
+    if not days:
+        return Sources(hours, None)
+    made = f"written IN ({_listed(sorted(day.written for day in days.values()))})"
+    return Sources(hours, f"day_ms >= {min(days)} AND day_ms <= {max(days)} AND {made}")
 
 
 def _between(from_ms: int, to_ms: int) -> str:

@@ -7,13 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.event import EventKind
+from trilens.model.finding import FindingKind
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
-from trilens.model.ledger_facts import WORKS_MS, Facts, LifeKey, Owner, RunHistory
+from trilens.model.ledger_facts import WORKS_MS, Facts, FoundStall, LifeKey, Owner, RunHistory
 from trilens.model.run import Ending, RankProcess, RunFacts, RunId
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of
+from trilens.store.finding_rows import FINDINGS
 from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, gpu_of
 from trilens.store.ledger_rows import ROWS
+from trilens.store.life_numbers import LifeClock
 from trilens.store.machine_rows import MACHINES
 from trilens.store.run_rows import (
     CHECKPOINTS,
@@ -28,7 +31,7 @@ from trilens.store.run_rows import (
     position_of,
     validation_of,
 )
-from trilens.store.step_minutes import LifeClock, near_steps
+from trilens.store.step_minutes import near_steps
 from trilens.store.workload_rows import (
     KEY_IN,
     MEMBERSHIPS,
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from trilens.store.workload_rows import Row, Table
 
 _DAY_MS: Final = 24 * HOUR_MS
+_TOLD_EVERY_MS: Final = 60_000  # serve/detection/keeper.py
 _FAULTS: Final = sql.text_list(sorted({EventKind.XID, EventKind.SXID, EventKind.NVLINK}))
 _PROGRESS: Final = sql.text_list([bucket for bucket in Bucket if bucket.is_progress])
 _SIGNALS: Final = sql.text_list([basis for basis in Basis if basis.is_signal])
@@ -126,6 +130,7 @@ class LedgerFacts:
             lives=lives,
             checkpoints=self._checkpoints(clocks, from_ms, to_ms, guard),
             validations=self._validations(clocks, from_ms, to_ms, guard),
+            stalls=self._stalls(from_ms, to_ms, guard),
             jobs=self._imports.jobs_during(from_ms, to_ms, guard=guard),
             usage=self._imports.usage_during(from_ms, to_ms, guard=guard),
         )
@@ -307,6 +312,16 @@ class LedgerFacts:
                 if row[moment] < to_ms and row[moment] + (row["us"] or 0) // 1000 >= from_ms:
                     rows.append(row)
         return rows
+
+    def _stalls(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[FoundStall]:
+        """One that lasts is told of every minute: what was told of long ago has ended with its server."""
+        found = self._engine.query_arrow(
+            f"SELECT run, onset_ms, ifNull(to_ms, seen_ms + {_TOLD_EVERY_MS}) AS until_ms "
+            f"FROM {FINDINGS.name} FINAL WHERE kind = {sql.text(FindingKind.STALL)} AND run != '' "
+            f"AND onset_ms < {to_ms} AND until_ms > {from_ms} ORDER BY run, onset_ms, until_ms",
+            guard=guard,
+        )
+        return [FoundStall(RunId(row["run"]), row["onset_ms"], row["until_ms"]) for row in found.to_pylist()]
 
     def _rows(self, table: Table, condition: str, order: str, guard: QueryGuard | None) -> list[Row]:
         columns = ", ".join(table.columns)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from trilens.model.errors import StoreError
-from trilens.model.ledger import HOUR_MS, LedgerHour, LedgerRow, NodeBill
+from trilens.model.ledger import HOUR_MS, Holder, LedgerHour, LedgerRow, NodeBill, Warned
 from trilens.model.ledger_sums import BookedHour
-from trilens.model.workload import WorkloadKey
-from trilens.store.arrow_columns import arrow_array
+from trilens.model.workload import Doubt, WorkloadKey
+from trilens.store.arrow_columns import arrow_array, arrow_table, distinct
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from trilens.store.workload_rows import Row
 
@@ -28,7 +30,6 @@ _INT: Final = pa.int64()
 _TEXT: Final = pa.string()
 _AMOUNT: Final = pa.decimal128(38, 0)
 _NOBODY: Final = WorkloadKey("", "", "", "", "", "")
-_WARNINGS: Final = msgspec.json.Decoder(tuple[tuple[str, str, int], ...])
 
 WORKLOAD: Final = tuple(
     f"workload_{name}" for name in ("cluster", "namespace", "group", "kind", "name", "uid")
@@ -98,6 +99,16 @@ HOUR_COLUMNS: Final = ", ".join(_HOUR_SCHEMA.names)
 BILL_COLUMNS: Final = ", ".join(_BILL_SCHEMA.names)
 
 
+class _KeptWarning(NamedTuple):
+    code: str
+    text: str
+    gpu_ms: int
+    remedy: str | None = None  # hours of earlier versions have none
+
+
+_WARNINGS: Final = msgspec.json.Decoder(tuple[_KeptWarning, ...])
+
+
 class Named(NamedTuple):
     """Which rows of an hour count, and what they were made of."""
 
@@ -138,25 +149,31 @@ def digest_of(hour: LedgerHour) -> str:
 
 
 def warnings_text(hour: LedgerHour) -> str:
-    told = [(one.doubt.code, one.doubt.text, one.gpu_ms) for one in hour.warnings]
+    told = [_KeptWarning(doubt.code, doubt.text, gpu_ms, doubt.remedy) for doubt, gpu_ms in hour.warnings]
     return msgspec.json.encode(told).decode()
 
 
 def rows_table(rows: Sequence[LedgerRow]) -> pa.Table:
     if not rows:
         return ROW_SCHEMA.empty_table()
-    told = dict(zip(LedgerRow._fields, zip(*rows, strict=True), strict=True))
-    holders = told.pop("holder")
-    whose = dict(zip(type(holders[0])._fields, zip(*holders, strict=True), strict=True))
+    # Not by zip(*rows): it would make an iterator of each row, and the garbage collector look at all of them.
+    told = {name: [*map(itemgetter(at), rows)] for at, name in enumerate(LedgerRow._fields)}
+    holders, places = distinct(told.pop("holder"))
+    whose = dict(zip(Holder._fields, zip(*holders, strict=True), strict=True))
     keys = [key or _NOBODY for key in whose.pop("workload")]
-    named = dict(zip(WORKLOAD, zip(*keys, strict=True), strict=True))
-    return _table({**told, **whose, **named}, ROW_SCHEMA)
+    whose |= dict(zip(WORKLOAD, zip(*keys, strict=True), strict=True))
+    with _kept_or_refused():
+        columns = {name: arrow_array(column, ROW_SCHEMA.field(name).type) for name, column in told.items()}
+        for name, column in whose.items():
+            columns[name] = arrow_array(column, ROW_SCHEMA.field(name).type).take(places)
+    return pa.table([columns[name] for name in ROW_SCHEMA.names], ROW_SCHEMA)
 
 
 def bills_table(bills: Sequence[NodeBill]) -> pa.Table:
     if not bills:
         return _BILL_SCHEMA.empty_table()
-    return _table(dict(zip(NodeBill._fields, zip(*bills, strict=True), strict=True)), _BILL_SCHEMA)
+    with _kept_or_refused():
+        return arrow_table(_BILL_SCHEMA, bills)
 
 
 def bills_of(found: pa.Table) -> list[NodeBill]:
@@ -211,14 +228,16 @@ def booked_of(row: Row) -> BookedHour:
         row["reason"],
         row["prices"],
         row["digest"],
-        _WARNINGS.decode(row["warnings"]),
+        tuple(
+            Warned(Doubt(one.code, one.text, one.remedy), one.gpu_ms)
+            for one in _WARNINGS.decode(row["warnings"])
+        ),
     )
 
 
-def _table(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.Table:
+@contextmanager
+def _kept_or_refused() -> Iterator[None]:
     try:
-        return pa.Table.from_arrays(
-            [arrow_array(columns[one.name], one.type) for one in schema], schema=schema
-        )
+        yield
     except (OverflowError, pa.ArrowException) as e:
         raise StoreError(f"an hour of the ledger cannot be kept: {e}") from e

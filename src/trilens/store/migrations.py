@@ -11,7 +11,9 @@ import pyarrow as pa
 from trilens.model.errors import SchemaTooNew, StoreError
 from trilens.store import (
     event_tables,
+    finding_tables,
     gpu_tables,
+    ledger_pair_tables,
     ledger_tables,
     record_tables,
     run_tables,
@@ -59,6 +61,8 @@ MIGRATIONS: Final = (
     Migration(5, "runs, steps, batches, checkpoints", run_tables.ALL),
     Migration(6, "runs of experiment trackers", (tracked_run_rows.TRACKED_RUNS_TABLE,)),
     Migration(7, "the ledger, machines, owners, imported history", ledger_tables.ALL),
+    Migration(8, "days of the ledger by two dimensions", ledger_pair_tables.ALL),
+    Migration(9, "findings and incidents", finding_tables.ALL),
 )
 
 

@@ -18,6 +18,8 @@ from trilens.model.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import pyarrow as pa
+
     from trilens.store.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -78,19 +80,29 @@ class Numbered:
         self._last = max(self._last + 1, time.time_ns() // 1000)
         return self._last
 
-    def to_delete(self, *more: int | None) -> list[int]:
+    def to_delete(self, *more: int) -> list[int]:
         """What is to be kept with a name, so that a start knows of it."""
-        return sorted({*self._stale, *(number for number in more if number is not None)})
+        return sorted({*self._stale, *more})
+
+    def insert_names(self, table: str, names: pa.Table, numbers: Iterable[int]) -> None:
+        """What is named by these rows is on disk."""
+        try:
+            self._engine.insert_arrow(table, names)
+        except StoreError:
+            # What went wrong may have been the answer only; they are one block, so all are there or none.
+            condition = f"written IN ({', '.join(map(str, numbers))})"
+            found = self._engine.query_arrow(f"SELECT count() AS n FROM {table} WHERE {condition}")
+            if not found["n"][0].as_py():
+                raise
 
     @contextmanager
-    def naming(self, number: int, instead_of: int | None) -> Iterator[None]:
+    def naming(self, number: int, *instead_of: int) -> Iterator[None]:
         """What readers see changes with the end of this block, in which everything else about it does."""
         with self._gate:
             yield
             self._turn += 1
             self._unnamed.discard(number)
-            if instead_of is not None:
-                self._stale[instead_of] = self._turn
+            self._stale |= dict.fromkeys(instead_of, self._turn)
 
     def give_up(self, number: int) -> None:
         """It was not named, and never will be."""

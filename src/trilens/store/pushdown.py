@@ -12,7 +12,7 @@ import numpy as np
 
 from trilens.model.series import STALE_BITS, stale_mask
 from trilens.store import sql
-from trilens.store.rows import where
+from trilens.store.rows import BUCKET_MS, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +68,11 @@ _SETTINGS: Final = (
 # So it pays where a step sums up several samples; the limit lies between measured points. Of few series the
 # samples themselves are kept in memory (strips.py), and are not asked for here.
 _MIN_STEP_MS: Final = 60_000
+# Of steps below this, whether they sum up several samples is looked up first: a metric may be sampled once a
+# minute. Where they sum up fewer than so many, reading the samples is quicker (docs/decisions/pushdown.md).
+_WIDE_STEP_MS: Final = 120_000
+_SAMPLES_A_STEP: Final = 2
+_FEW_POINTS: Final = 4 << 20  # of more, the samples might not fit into the memory that a query may take
 
 _TIMES: Final = range(10_413_792_000_000)  # the engine's DateTime64 ends with the year 2299
 
@@ -94,6 +99,30 @@ class Pushdown:
             and request.start_ms - request.range_ms in _TIMES
             and request.end_ms in _TIMES
         )
+
+    def pays(
+        self,
+        request: GridRequest,
+        metrics: Sequence[str],
+        series: int,
+        every_series: bool,
+        guard: QueryGuard,
+    ) -> bool:
+        """Whether it is quicker than reading the samples, as far as the index tells how many these are."""
+        is_wide = request.steps == 1 or request.step_ms >= _WIDE_STEP_MS
+        if is_wide or not every_series or series * request.steps > _FEW_POINTS:
+            return True
+        begin_ms, end_ms = request.start_ms - request.range_ms, request.end_ms
+        bucket = (begin_ms + end_ms) // 2 // BUCKET_MS
+        estimate = self._engine.query_arrow(
+            "EXPLAIN ESTIMATE SELECT v FROM samples "
+            f"WHERE metric IN {sql.text_list(metrics)} AND intDiv(t, {BUCKET_MS}) = {bucket}",
+            guard=guard,
+        )
+        samples = int(estimate["rows"].to_numpy().sum())
+        # Of a bucket asked for in part this is too many: rather the engine than more samples than expected.
+        asked_ms = min(end_ms, (bucket + 1) * BUCKET_MS) - max(begin_ms, bucket * BUCKET_MS)
+        return not samples or samples * request.step_ms >= _SAMPLES_A_STEP * series * asked_ms
 
     def read(
         self,

@@ -12,7 +12,7 @@ from trilens.model.labels import METRIC_NAME
 from trilens.model.series import Gridded, SampleBlock, Selected
 from trilens.store.expired import Expired
 from trilens.store.pushdown import Pushdown
-from trilens.store.rows import places_of, read_samples
+from trilens.store.rows import read_samples, runs_of, stretches
 from trilens.store.strips import worth_keeping
 from trilens.store.summaries import SummaryReader, can_summarise
 
@@ -124,6 +124,9 @@ class Reader:
             return None
         if begin < self._expired.raw_since_ms:
             return None  # part of it is only in the rollups
+        metrics, every = self._metrics(chosen)
+        if not self._pushdown.pays(request, metrics, len(chosen), every, guard):
+            return None
         older, newer = request, None
         if request.function == "instant":
             older, rest = self._split(request, chosen)
@@ -134,7 +137,6 @@ class Reader:
                 guard.take_samples(newer[0].size)
         if self._settle(older.end_ms, guard):
             return None  # what cannot be written now is still in the window
-        metrics, every = self._metrics(chosen)
         found = self._pushdown.read(older, self._index.ids[chosen.refs], metrics, every, guard)
         if found is None:
             return None
@@ -237,10 +239,11 @@ class Reader:
 
 def as_block(rows: SampleRows, ids: NDArray[np.uint64]) -> SampleBlock:
     """The rows of these series, which are in order of id as the rows are."""
-    at, counts = places_of(rows, ids)
+    begin, counts = runs_of(rows, ids)
     offsets = np.concatenate(([0], np.cumsum(counts)))
-    if len(at) == len(rows.t):
+    if offsets[-1] == len(rows.t):
         return SampleBlock(rows.t, rows.v, offsets)
+    at = stretches(begin, counts)
     return SampleBlock(rows.t[at], rows.v[at], offsets)
 
 

@@ -35,7 +35,7 @@ class RecordWriter:
         self._pending: _Pending = {}
         self._told = threading.Condition()
         self._closing = threading.Event()
-        self._version = newest_version(engine, RECORD_TABLES)
+        self._version = self._written = newest_version(engine, RECORD_TABLES)
         self._trouble: str | None = None
         self._thread = threading.Thread(target=self._work, name="store-records", daemon=True)
         self._thread.start()
@@ -51,13 +51,19 @@ class RecordWriter:
             # Later rows win, also over those of an earlier process whose clock was ahead.
             self._version = max(self._version + 1, time.time_ns())
             self._pending.setdefault(table, {})[key] = {**row, "version": self._version}
-            self._told.notify()
+            self._told.notify_all()
+
+    def settled(self, timeout_s: float) -> bool:
+        """Waits until all that was told before is on disk, for so long at the most; whether it is."""
+        with self._told:
+            told = self._version
+            return self._told.wait_for(lambda: self._written >= told, timeout_s)
 
     def close(self) -> None:
         """Writes what is left. Safe to call twice."""
         self._closing.set()
         with self._told:
-            self._told.notify()
+            self._told.notify_all()
         self._thread.join()
 
     def _work(self) -> None:
@@ -67,8 +73,12 @@ class RecordWriter:
             self._closing.wait(_GATHER_S)
             with self._told:
                 pending, self._pending = self._pending, {}
+                upto = self._version
             if pending:
                 self._write_until_done(pending)
+                with self._told:
+                    self._written = upto
+                    self._told.notify_all()
             elif self._closing.is_set():
                 return
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from trilens.model.series import stale_mask
 from trilens.store import sql
+from trilens.store.schema import DAY_MS, HOUR_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.series import Floats, Times
     from trilens.store.engine import Engine
+
+BUCKET_MS: Final = 4 * HOUR_MS  # samples of so long a time lie together: see schema.py
+_LIES_BY: Final = {"t": (BUCKET_MS, DAY_MS), "end_t": (DAY_MS, 31 * DAY_MS)}
+"""By time column: how long a bucket of the table's order is, and one of its partitions at most."""
 
 
 class SampleRows(NamedTuple):
@@ -41,15 +46,15 @@ def read_samples(
     these metrics, and is faster than naming all. The caller counts what it keeps against the guard; a read
     far beyond what the guard has left fails in the engine, before it takes memory.
 
-    ORDER BY in the engine took 100 ms for 5.8 million rows; numpy took 150 to 250 for the same.
+    Without ORDER BY, which would take as long as the rest of the read: parts lie in order already, and
+    `arranged` puts their pieces together.
     """
     table = engine.query_arrow(
-        f"SELECT series, t, v FROM samples WHERE {where(metrics, ids, 't', start_ms, end_ms)} "
-        "ORDER BY series, t",
+        f"SELECT series, t, v FROM samples WHERE {where(metrics, ids, 't', start_ms, end_ms)}",
         guard=guard,
         settings=row_limit(guard),
     )
-    return once_each(SampleRows(*(table[name].to_numpy() for name in ("series", "t", "v"))))
+    return arranged(SampleRows(*(table[name].to_numpy() for name in ("series", "t", "v"))))
 
 
 def load_metadata(engine: Engine) -> list[tuple[str, str, str, str]]:
@@ -67,6 +72,14 @@ def where(
     end_ms: int,
 ) -> str:
     terms = [f"{time_column} > {int(start_ms)}", f"{time_column} <= {int(end_ms)}"]
+    bucket_ms, partition_ms = _LIES_BY[time_column]
+    if 2 * (end_ms - start_ms) <= partition_ms:
+        # The engine's index does not know that the bucket follows from the time: without this, five minutes
+        # are looked for among all rows of the day. (Of a longer time, dividing costs more than it spares.)
+        bucket = f"intDiv({time_column}, {bucket_ms})"
+        terms += [
+            f"{bucket} {op} intDiv({int(t)}, {bucket_ms})" for op, t in ((">=", start_ms), ("<=", end_ms))
+        ]
     if metrics is not None:
         terms.append(f"metric IN {sql.text_list(metrics)}" if metrics else "0")
     if ids is not None:
@@ -87,12 +100,36 @@ def group_starts(*keys: NDArray[np.generic]) -> NDArray[np.intp]:
     return np.flatnonzero(changed)
 
 
-def places_of(rows: SampleRows, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the rows of these series are, series by series, and how many each has."""
+def runs_of(rows: SampleRows, ids: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where the rows of each of these series begin, and how many there are."""
     begin = np.searchsorted(rows.ids, ids, side="left")
-    counts = np.searchsorted(rows.ids, ids, side="right") - begin
+    return begin, np.searchsorted(rows.ids, ids, side="right") - begin
+
+
+def arranged(rows: SampleRows) -> SampleRows:
+    """Rows as the engine hands them out, put in order: pieces of parts, each in order of series and time."""
+    ids, t, v = rows
+    begins = np.ones(len(t), dtype=bool)
+    np.less_equal(t[1:], t[:-1], out=begins[1:])
+    begins[1:] |= ids[1:] != ids[:-1]
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(t))[: len(starts)]  # none where nothing was found
+    order = np.lexsort((t[starts], ids[starts]))
+    starts, ends = starts[order], ends[order]
+    meet = (ids[starts[1:]] == ids[starts[:-1]]) & (t[starts[1:]] <= t[ends[:-1] - 1])
+    if meet.any():
+        order = np.lexsort((t, ids))
+        return once_each(SampleRows(ids[order], t[order], v[order]))
+    if (starts[1:] > starts[:-1]).all():
+        return rows
+    at = stretches(starts, ends - starts)
+    return SampleRows(ids[at], t[at], v[at])
+
+
+def stretches(begin: NDArray[np.intp], counts: NDArray[np.intp]) -> NDArray[np.int64]:
+    """So many places from each beginning on."""
     ends = np.cumsum(counts)
-    return np.repeat(begin - (ends - counts), counts) + np.arange(counts.sum()), counts
+    return np.repeat(begin - (ends - counts), counts) + np.arange(counts.sum())
 
 
 def once_each(rows: SampleRows) -> SampleRows:

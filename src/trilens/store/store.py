@@ -15,8 +15,10 @@ from trilens.store.backfill import Backfill
 from trilens.store.catalog import Catalog
 from trilens.store.engine import Engine, EngineOptions
 from trilens.store.events import EventRecords
+from trilens.store.findings import FindingRecords
 from trilens.store.gpus import GpuRecords
 from trilens.store.imports import ImportRecords
+from trilens.store.incidents import IncidentRecords
 from trilens.store.index import SeriesIndex
 from trilens.store.inserts import MetricRow
 from trilens.store.intake import Intake
@@ -84,6 +86,8 @@ class Store:
         self.workloads = WorkloadRecords(engine, records)
         self.gpus = GpuRecords(engine, records)
         self.events = EventRecords(engine, records)
+        self.findings = FindingRecords(engine, records)
+        self.incidents = IncidentRecords(engine, records)
         self.runs = RunRecords(engine)
         self.machines = MachineRecords(engine, records)
         self.imports = ImportRecords(engine)
@@ -203,6 +207,10 @@ class Store:
     def evict_series(self) -> int:
         """Let series without recent samples leave memory, without waiting for the background to do it."""
         return self._upkeep.evict_series()
+
+    def records_settled(self, timeout_s: float) -> bool:
+        """Waits until all records told before are on disk, for so long at the most; whether they are."""
+        return self._records.settled(timeout_s)
 
     def close(self) -> None:
         self._upkeep.close()

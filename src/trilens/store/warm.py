@@ -18,7 +18,7 @@ from trilens.store.activity import (
 from trilens.store.admission import NEVER
 from trilens.store.archive import Archive
 from trilens.store.chunks import CHUNK
-from trilens.store.rows import places_of, read_samples
+from trilens.store.rows import read_samples, runs_of, stretches
 from trilens.store.window import DEPTH
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ class Warmer:
         joining = (start_ms < floors) & (floors <= end_ms)
         refs, floors = refs[joining], floors[joining]
         rows = read_samples(self._engine, [metric], None, start_ms, end_ms)
-        at, counts = places_of(rows, self._index.ids[refs])
+        begin, counts = runs_of(rows, self._index.ids[refs])
+        at = stretches(begin, counts)
         owner = np.repeat(np.arange(len(refs)), counts)
         held = rows.t[at] > floors[owner]  # written since the start, so the window has it already
         at, owner = at[~held], owner[~held]

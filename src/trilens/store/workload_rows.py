@@ -23,6 +23,7 @@ _WHOLE: Final = frozenset(
     | {"step"}
     | {"gpu_count", "cpu_milli", "memory_bytes", "storage_bytes"}
     | {"submit_ms", "start_ms", "end_ms", "ms", "has_team"}
+    | {"detected_ms", "onset_ms", "seen_ms"}
 )
 
 

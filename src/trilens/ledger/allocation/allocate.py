@@ -21,7 +21,6 @@ from trilens.ledger.allocation.node_rows import NodeRows
 from trilens.ledger.allocation.silent_ranks import with_silent_ranks
 from trilens.ledger.allocation.throttling import throttling_of
 from trilens.ledger.allocation.times import joined
-from trilens.ledger.allocation.without_collecting import without_collecting
 from trilens.ledger.allocation.work_of_nobody import work_of_nobody_ms
 from trilens.ledger.lives.spans import life_spans
 from trilens.model.ledger import HOUR_MS, Basis, LedgerHour, Warned
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 _SIGNALS: Final = "signals-missing"
 
 
-@without_collecting()
 def allocate(
     facts: Facts,
     signals: Signals,

@@ -44,6 +44,13 @@ def components_of(quanta: int, per_hour: Mapping[str, Decimal]) -> dict[str, int
     if not any(per_hour.values()):
         return {_MAIN: quanta}
     names = sorted(per_hour)
-    exact = [Fraction(per_hour[name]) for name in names]
+    weights = _whole(tuple(per_hour[name] for name in names))
+    return dict(zip(names, parts_of(quanta, weights), strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _whole(amounts: tuple[Decimal, ...]) -> list[int]:
+    """Whole numbers in the same proportion."""
+    exact = [Fraction(amount) for amount in amounts]
     scale = lcm(*(one.denominator for one in exact))
-    return dict(zip(names, parts_of(quanta, [int(one * scale) for one in exact]), strict=True))
+    return [int(one * scale) for one in exact]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.ledger import causes
@@ -45,7 +44,7 @@ def begun_together(lines: Sequence[Line], holdings: Sequence[Holding]) -> list[L
         first_ms = found[leader][3]
         if first_ms != since_ms:
             spans = [*together[at].spans]
-            spans[place] = replace(spans[place], since_ms=first_ms)
+            spans[place] = spans[place]._replace(since_ms=first_ms)
             together[at] = together[at]._replace(spans=spans)
     return together
 

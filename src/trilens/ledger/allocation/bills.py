@@ -67,20 +67,32 @@ def stretches_of(node: Node, prices: PriceBook) -> list[Stretch]:
 
 
 def bill_of(hour_ms: int, cluster: str, node: str, stretches: Sequence[Stretch]) -> NodeBill:
-    priced = [one for one in stretches if one.quanta is not None]
+    there_ms = gpu_ms = priced_ms = quanta = 0
+    currency = ""
     components: dict[str, int] = {}
-    for one in priced:
-        for name, quanta in components_of(one.quanta or 0, one.rate.components).items():
-            components[name] = components.get(name, 0) + quanta
+    prices: dict[str, None] = {}
+    for one in stretches:
+        ms = one.to_ms - one.from_ms
+        there_ms += ms
+        gpu_ms += ms * one.gpus
+        if one.quanta is None:
+            continue
+        priced_ms += ms
+        quanta += one.quanta
+        currency = currency or one.currency
+        for name, own in components_of(one.quanta, one.rate.components).items():
+            components[name] = components.get(name, 0) + own
+        if one.rate.price:
+            prices[one.rate.price] = None
     return NodeBill(
         hour_ms,
         cluster,
         node,
-        there_ms=sum(one.to_ms - one.from_ms for one in stretches),
-        gpu_ms=sum((one.to_ms - one.from_ms) * one.gpus for one in stretches),
-        quanta=sum(one.quanta or 0 for one in priced) if len(priced) == len(stretches) else None,
-        priced_ms=sum(one.to_ms - one.from_ms for one in priced),
-        currency=next((one.currency for one in priced), ""),
-        components={name: components[name] for name in sorted(components)},
-        price=", ".join(dict.fromkeys(one.rate.price for one in priced if one.rate.price)),
+        there_ms,
+        gpu_ms,
+        quanta if priced_ms == there_ms else None,
+        priced_ms,
+        currency,
+        {name: components[name] for name in sorted(components)},
+        ", ".join(prices),
     )

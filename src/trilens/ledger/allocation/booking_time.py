@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import groupby, pairwise
 from math import lcm
 from operator import attrgetter
@@ -26,7 +27,7 @@ UNTOLD: Final = -1
 
 
 class Hold(NamedTuple):
-    """Time of one holder on a GPU, or on a part of it. `spans` cover it, and may reach beyond it."""
+    """Time of one holder on a GPU, or on a part of it. `spans` cover it in order, and may reach beyond it."""
 
     holding: int  # holds of one holding at the same time have equal parts of its share
     gpu: GpuKey
@@ -38,16 +39,9 @@ class Hold(NamedTuple):
     doubts: tuple[str, ...]
 
 
-class Entry(NamedTuple):
-    """What tells one row of a GPU from another, in the order of the rows."""
-
-    holder: int
-    bucket: Bucket
-    cause: str
-    since_ms: int  # UNTOLD where nobody told: None is neither before nor after a number
-    step: int
-    basis: Basis
-    doubts: tuple[str, ...]
+# What tells one row of a GPU from another, in the order of the rows: holder, bucket, cause, since_ms, step,
+# basis and doubts. UNTOLD where nobody told since when, or at which step: None has no place in an order.
+Entry = tuple[int, Bucket, str, int, int, Basis, tuple[str, ...]]
 
 
 class Booked:
@@ -63,7 +57,7 @@ class Booked:
         self.ms[entry] = self.ms.get(entry, 0) + ms
 
 
-_FREE: Final = Entry(FLEET_NUMBER, Bucket.UNALLOCATED, causes.FREE, UNTOLD, UNTOLD, Basis.NODE, ())
+_FREE: Final[Entry] = (FLEET_NUMBER, Bucket.UNALLOCATED, causes.FREE, UNTOLD, UNTOLD, Basis.NODE, ())
 
 
 def makes_progress(span: Span) -> bool:
@@ -108,32 +102,38 @@ def _book_moment(
     """Nobody comes and nobody goes in it."""
     active = [hold for hold in holds if hold.from_ms <= begin and hold.to_ms >= end]
     outages = [one for one in device.outages if one.from_ms <= begin and one.to_ms >= end]
-    shares, doubted = _shares(active)
-    scale = lcm(*(share.denominator for share in shares))
-    weights = [share.numerator * (scale // share.denominator) for share in shares]
-    *of_holds, free_ms = parts_of(end - begin, [*weights, scale - sum(weights)])
+    of_holding = [[*group] for _, group in groupby(active, key=attrgetter("holding"))]
+    shared = _shared(tuple([(group[0].share, len(group)) for group in of_holding]))
+    *of_holds, free_ms = parts_of(end - begin, shared.weights)
     for_all = next((one for one in outages if not one.is_for_free_ones), None)
     for hold, ms in zip(active, of_holds, strict=True):
-        own = (hold.doubts, doubted, (doubts.SHARE_UNKNOWN,) if hold.share is None else ())
-        codes = tuple(sorted({code for some in own for code in some}))
+        told = shared.doubts if hold.share is not None else (*shared.doubts, doubts.SHARE_UNKNOWN)
+        codes = tuple(sorted({*hold.doubts, *told})) if told else hold.doubts
         _book_hold(hold, begin, end, ms, for_all, codes, throttling, booked)
     if free_ms:
         out = for_all or next(iter(outages), None)
         booked.add(_FREE if out is None else _broken(out), free_ms * device.count)
 
 
-def _shares(active: Sequence[Hold]) -> tuple[list[Fraction], tuple[str, ...]]:
-    """Of each hold; together never more than the GPU."""
-    of_holding = [[*group] for _, group in groupby(active, key=attrgetter("holding"))]
-    known = sum((group[0].share for group in of_holding if group[0].share is not None), Fraction(0))
-    unknown = sum(group[0].share is None for group in of_holding)
+class _Shared(NamedTuple):
+    weights: list[int]  # of each hold, and of what nobody holds
+    doubts: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)  # GPUs are shared in a few ways only
+def _shared(shares: tuple[tuple[Fraction | None, int], ...]) -> _Shared:
+    """Of each holding its share, and how many holds have equal parts of it: at most the GPU in all."""
+    known = sum((share for share, _ in shares if share is not None), Fraction(0))
+    unknown = sum(share is None for share, _ in shares)
     scale = 1 / known if known > 1 else Fraction(1)
     rest = (1 - known * scale) / unknown if unknown else Fraction(0)
-    shares: list[Fraction] = []
-    for group in of_holding:
-        share = rest if group[0].share is None else group[0].share * scale
-        shares += [share / len(group)] * len(group)
-    return shares, (doubts.OVERLAPPING_BINDINGS,) if known > 1 else ()
+    parts: list[Fraction] = []
+    for share, holds in shares:
+        parts += [(rest if share is None else share * scale) / holds] * holds
+    whole = lcm(*(part.denominator for part in parts))
+    weights = [part.numerator * (whole // part.denominator) for part in parts]
+    codes = (doubts.OVERLAPPING_BINDINGS,) if known > 1 else ()
+    return _Shared([*weights, whole - sum(weights)], codes)
 
 
 def _book_hold(
@@ -147,24 +147,26 @@ def _book_hold(
     booked: Booked,
 ) -> None:
     """`ms` of the time from `begin` to `end` are the holder's."""
-    spans = [
-        span.within(max(span.from_ms, begin), min(span.to_ms, end))
-        for span in hold.spans
-        if span.from_ms < end and span.to_ms > begin
-    ]
+    spans = hold.spans
+    if spans[0].from_ms < begin or spans[-1].to_ms > end:
+        spans = [
+            span.within(max(span.from_ms, begin), min(span.to_ms, end))
+            for span in spans
+            if span.from_ms < end and span.to_ms > begin
+        ]
     own_ms: list[int] | None = None
     if ms != end - begin:
         own_ms = parts_of(ms, [part.ms for span in spans for part in span.parts])
         own_ms.reverse()
-    throttled = throttling.get(hold.gpu) if throttling else None
-    totals = booked.ms
+    throttled = throttling.get(hold.gpu)
+    holder, totals = hold.holder, booked.ms
     for span in spans:
-        told = span.doubts
+        from_ms, to_ms, parts, basis, since_ms, step, told = span
         doubted = codes if not told else tuple(sorted({*codes, *told})) if codes else tuple(sorted(told))
         is_broken = outage is not None and not makes_progress(span)
-        since_ms = UNTOLD if span.since_ms is None else span.since_ms
-        step = UNTOLD if span.step is None else span.step
-        for bucket, cause, whole_ms in span.parts:
+        since_ms = UNTOLD if since_ms is None else since_ms
+        step = UNTOLD if step is None else step
+        for bucket, cause, whole_ms in parts:
             part_ms = whole_ms if own_ms is None else own_ms.pop()
             if not part_ms:
                 continue
@@ -172,14 +174,14 @@ def _book_hold(
                 assert outage is not None
                 entry = _broken(outage)
             else:
-                entry = Entry(hold.holder, bucket, cause, since_ms, step, span.basis, doubted)
+                entry = (holder, bucket, cause, since_ms, step, basis, doubted)
             totals[entry] = totals.get(entry, 0) + part_ms
-            if throttled is not None and bucket.is_useful and not is_broken:
-                slow_ms = throttled.part_of(part_ms, span.from_ms, span.to_ms)
+            if throttled is not None and not is_broken and bucket.is_useful:
+                slow_ms = throttled.part_of(part_ms, from_ms, to_ms)
                 if slow_ms:
                     booked.throttled_ms[entry] = booked.throttled_ms.get(entry, 0) + slow_ms
 
 
 def _broken(outage: Outage) -> Entry:
     since_ms = UNTOLD if outage.since_ms is None else outage.since_ms
-    return Entry(FLEET_NUMBER, Bucket.BROKEN, outage.cause, since_ms, UNTOLD, Basis.NODE, ())
+    return FLEET_NUMBER, Bucket.BROKEN, outage.cause, since_ms, UNTOLD, Basis.NODE, ()

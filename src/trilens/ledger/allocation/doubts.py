@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from trilens.model.gpu import HELD_BEFORE_SEEN
 from trilens.model.workload import Doubt
 
 POD_WITHOUT_END: Final = "pod-without-end"
@@ -52,6 +53,11 @@ IN_WORDS: Final = {
             HOLDER_UNKNOWN,
             "GPUs worked, or were bound to pods, and nobody knows for whom: they count as free",
             "watch the cluster of their pods; run the agent where programs run outside of pods",
+        ),
+        Doubt(
+            HELD_BEFORE_SEEN,
+            "pods ran before anybody saw which GPUs they have: these count as theirs since then",
+            "let dcgm-exporter or the agent tell which pod has which GPU",
         ),
         Doubt(
             MORE_GPUS_THAN_TOLD,

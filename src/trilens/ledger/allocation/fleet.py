@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -75,9 +76,9 @@ class Fleet(NamedTuple):
 class _Seen:
     """A GPU on a node: when it reported there, or was held there without a report."""
 
-    model: str = ""
-    reported: list[tuple[int, int]] = field(default_factory=list)
-    held: list[tuple[int, int]] = field(default_factory=list)
+    model: str
+    reported: list[tuple[int, int]]
+    held: list[tuple[int, int]]
 
     @property
     def first_ms(self) -> int:
@@ -87,15 +88,20 @@ class _Seen:
 class _Sightings:
     """Which GPUs were seen on which node."""
 
-    def __init__(self, from_ms: int, to_ms: int, machines: Iterable[Place]) -> None:
+    def __init__(
+        self, from_ms: int, to_ms: int, machines: Iterable[Place], holdings: Sequence[Holding]
+    ) -> None:
+        self.always = [(from_ms, to_ms)]
         self._from_ms = from_ms
         self._to_ms = to_ms
+        self._holdings = holdings
         self._machines = set(machines)
         self._by_name: dict[str, Place | None] = {}
         for place in self._machines:
             self._by_name[place[1]] = None if place[1] in self._by_name else place
         self.on: defaultdict[Place, dict[str, _Seen]] = defaultdict(dict)
         self.places: dict[str, list[Place]] = {}
+        self._moved: set[str] = set()
 
     def report(self, interval: GpuInterval) -> None:
         gpu, begin, end = interval
@@ -107,7 +113,8 @@ class _Sightings:
             return
         seen = self._seen(self._place(gpu.cluster, gpu.node), gpu.key.uuid)
         seen.reported.append((begin, end))
-        seen.model = max(seen.model, gpu.model)
+        if gpu.model > seen.model:
+            seen.model = gpu.model
 
     def hold(self, holding: Holding) -> None:
         """A GPU that does not report is on the node of the pod that holds it."""
@@ -118,8 +125,11 @@ class _Sightings:
         on_node = self.on[place]
         seen = on_node.get(uuid)
         if seen is None:
-            seen = on_node[uuid] = _Seen()
-            self.places.setdefault(uuid, []).append(place)
+            seen = on_node[uuid] = _Seen("", [], [])
+            places = self.places.setdefault(uuid, [])
+            places.append(place)
+            if len(places) > 1:
+                self._moved.add(uuid)
         return seen
 
     def _place(self, cluster: str, node: str) -> Place:
@@ -128,37 +138,57 @@ class _Sightings:
             return self._by_name.get(node) or ("", node)
         return cluster, node
 
+    def moved(self, place: Place) -> dict[str, Times]:
+        """When the node has those of its GPUs that another node has before or after; it always has others."""
+        found: dict[str, Times] = {}
+        for uuid in self._moved & self.on[place].keys():
+            moves = sorted((self.on[one][uuid].first_ms, one) for one in self.places[uuid])
+            ends = [*(at_ms for at_ms, _ in moves[1:]), self._to_ms]
+            begins = [self._from_ms, *ends[:-1]]
+            found[uuid] = joined(
+                (begin, end) for begin, end, (_, at) in zip(begins, ends, moves, strict=True) if at == place
+            )
+        return found
+
+    def active(self, place: Place, uuid: str) -> Times:
+        """When a GPU of the node reported there, or was held wherever."""
+        return joined([*self.on[place][uuid].reported, *self._held.get(uuid, ())])
+
+    @cached_property
+    def _held(self) -> Mapping[str, list[tuple[int, int]]]:
+        held: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for holding in self._holdings:
+            held[holding.gpu.uuid].append((holding.from_ms, holding.to_ms))
+        return held
+
 
 def fleet_of(facts: Facts, holdings: Sequence[Holding], from_ms: int, to_ms: int) -> Fleet:
     told: defaultdict[str, int] = defaultdict(int)
     machines: defaultdict[Place, list[MachineInterval]] = defaultdict(list)
     for interval in facts.machines:
         machines[interval.machine.cluster, interval.machine.node].append(interval)
-    seen = _Sightings(from_ms, to_ms, machines)
+    seen = _Sightings(from_ms, to_ms, machines, holdings)
     for gpu in facts.gpus:
         if gpu.to_ms is not None and gpu.to_ms < gpu.from_ms:
             told[doubts.CLOCK_JUMPED] += gpu.from_ms - gpu.to_ms
         else:
             seen.report(gpu)
     reporting = set(seen.places)
-    held: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for holding in holdings:
-        held[holding.gpu.uuid].append((holding.from_ms, holding.to_ms))
         if holding.node and holding.gpu.uuid not in reporting:
             seen.hold(holding)
     nodes: list[Node] = []
     for place in sorted(machines.keys() | seen.on.keys()):
-        gpus = seen.on.get(place, {})
-        standing = (
+        stood = (
             _one_after_the_other(machines[place], from_ms, to_ms, told)
             if place in machines
-            else _while_it_reports(place, gpus)
+            else _while_it_reports(place, seen.on[place])
         )
-        node = _node(place, standing, _times(place, seen, from_ms, to_ms), gpus, held)
+        node = _node(place, stood, seen) if stood else None
         if node is not None:
             nodes.append(node)
-        elif standing:
-            told[doubts.GPUS_UNKNOWN] += sum(one.to_ms - one.from_ms for one in standing)
+        elif stood:
+            told[doubts.GPUS_UNKNOWN] += sum(one.to_ms - one.from_ms for one in stood)
     return Fleet(nodes, told)
 
 
@@ -174,7 +204,9 @@ def _one_after_the_other(
 ) -> list[_Stood]:
     """A machine is what was told last."""
     found: list[_Stood] = []
-    for machine, since_ms, end in sorted(intervals, key=lambda one: (one.from_ms, repr(one))):
+    if len(intervals) > 1:
+        intervals = sorted(intervals, key=lambda one: (one.from_ms, repr(one)))
+    for machine, since_ms, end in intervals:
         if end is not None and end < since_ms:
             told[doubts.CLOCK_JUMPED] += since_ms - end
             continue
@@ -194,81 +226,54 @@ def _while_it_reports(place: Place, gpus: Mapping[str, _Seen]) -> list[_Stood]:
     return [_Stood(begin, end, begin, machine) for begin, end in times]
 
 
-def _times(place: Place, seen: _Sightings, from_ms: int, to_ms: int) -> dict[str, Times]:
-    """When the node has each of its GPUs: all the time, unless another node has it before or after."""
-    always = [(from_ms, to_ms)]
-    found: dict[str, Times] = {}
-    for uuid in seen.on.get(place, ()):
-        places = seen.places[uuid]
-        if len(places) == 1:
-            found[uuid] = always
-            continue
-        moves = sorted((seen.on[one][uuid].first_ms, one) for one in places)
-        ends = [*(at_ms for at_ms, _ in moves[1:]), to_ms]
-        begins = [from_ms, *ends[:-1]]
-        found[uuid] = joined(
-            (begin, end) for begin, end, (_, at) in zip(begins, ends, moves, strict=True) if at == place
-        )
-    return found
-
-
-def _node(
-    place: Place,
-    stood: list[_Stood],
-    times: dict[str, Times],
-    gpus: Mapping[str, _Seen],
-    held: Mapping[str, list[tuple[int, int]]],
-) -> Node | None:
-    """None for one that is not there, or has no GPUs."""
+def _node(place: Place, stood: list[_Stood], seen: _Sightings) -> Node | None:
+    """None for one that has no GPUs."""
     there = joined((one.from_ms, one.to_ms) for one in stood)
-    if not there:
-        return None
+    gpus, moved = seen.on[place], seen.moved(place)
     names = sorted(gpus)
     model = next((one.machine.gpu_model for one in stood if one.machine.gpu_model), "")
     has_all = all(one.machine.gpus is None or one.machine.gpus >= len(names) for one in stood)
-    if has_all and all(_is_within(there[0][0], there[-1][1], own) for own in times.values()):
+    if has_all and all(_is_within(there[0][0], there[-1][1], own) for own in moved.values()):
+        counts = [len(names) if one.machine.gpus is None else one.machine.gpus for one in stood]
         standings = [
-            Standing(
-                one.from_ms,
-                one.to_ms,
-                one.machine,
-                len(names) if one.machine.gpus is None else one.machine.gpus,
-                False,
-            )
-            for one in stood
+            Standing(one.from_ms, one.to_ms, one.machine, count, False)
+            for one, count in zip(stood, counts, strict=True)
+            if count
         ]
         devices = [Device(uuid, gpus[uuid].model or model, there) for uuid in names]
+        devices += [
+            Device("", model, [(one.from_ms, one.to_ms)], count=one.gpus - len(names))
+            for one in standings
+            if one.gpus > len(names)
+        ]
     else:
-        active = {uuid: [*gpus[uuid].reported, *held.get(uuid, ())] for uuid in names}
-        standings, devices = _counted(stood, names, times, active)
+        times = {uuid: moved.get(uuid, seen.always) for uuid in names}
+        standings, devices = _counted(stood, times, {uuid: seen.active(place, uuid) for uuid in names})
         for device in devices:
             device.model = gpus[device.uuid].model or model
-    standings = [one for one in standings if one.gpus]
+        standings = [one for one in standings if one.gpus]
+        devices += _unseen(standings, devices, model)
     if not standings:
         return None
-    devices += _unseen(standings, devices, model)
     _tell_outages(stood, devices, gpus, there)
     return Node(*place, standings, devices)
 
 
 def _counted(
-    stood: list[_Stood],
-    names: list[str],
-    times: Mapping[str, Times],
-    reported_or_held: Mapping[str, list[tuple[int, int]]],
+    stood: list[_Stood], times: Mapping[str, Times], reported_or_held: Mapping[str, Times]
 ) -> tuple[list[Standing], list[Device]]:
     """Where more GPUs were seen than a node has: those that report or are held at a time are there, then
-    those that did so before, as many as the node says that it has."""
-    active = {uuid: both(joined(reported_or_held[uuid]), times[uuid]) for uuid in names}
+    those that did so before, as many as the node says that it has. `times` are by UUID, in order."""
+    active = {uuid: both(reported_or_held[uuid], times[uuid]) for uuid in times}
     standings: list[Standing] = []
     had: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for one in stood:
         cuts = {one.from_ms, one.to_ms}
-        for uuid in names:
+        for uuid in times:
             for time in (*active[uuid], *times[uuid]):
                 cuts.update(t for t in time if one.from_ms < t < one.to_ms)
         for begin, end in pairwise(sorted(cuts)):
-            here = [uuid for uuid in names if _covers(times[uuid], begin)]
+            here = [uuid for uuid in times if _covers(times[uuid], begin)]
             now = [uuid for uuid in here if _covers(active[uuid], begin)]
             quiet = sorted(
                 (uuid for uuid in here if not _covers(active[uuid], begin)),
@@ -279,7 +284,7 @@ def _counted(
                 had[uuid].append((begin, end))
             has_more = one.machine.gpus is not None and count > one.machine.gpus
             standings.append(Standing(begin, end, one.machine, count, has_more))
-    devices = [Device(uuid, "", joined(had[uuid])) for uuid in names if had[uuid]]
+    devices = [Device(uuid, "", joined(had[uuid])) for uuid in times if had[uuid]]
     return _merged(standings), devices
 
 
@@ -306,13 +311,6 @@ def _unseen(standings: list[Standing], devices: list[Device], model: str) -> lis
     """What a node says that it has, and nobody has seen."""
     found: list[Device] = []
     for one in standings:
-        if len(devices) <= one.gpus and all(
-            _is_within(one.from_ms, one.to_ms, device.times) for device in devices
-        ):
-            if one.gpus > len(devices):
-                missing = one.gpus - len(devices)
-                found.append(Device("", model, [(one.from_ms, one.to_ms)], count=missing))
-            continue
         cuts = {one.from_ms, one.to_ms}
         for device in devices:
             for time in device.times:
@@ -348,7 +346,9 @@ def _tell_outages(
         for uuid, times in reported.items()
         if len(times) != 1 or times[0][0] > first or times[0][1] < last
     }
-    anyone = joined(time for times in reported.values() for time in times) if quiet else []
+    if not (of_node or quiet or cordoned):
+        return
+    anyone = joined(time for times in reported.values() for time in times)
     for device in devices:
         if of_node:
             device.outages += of_node

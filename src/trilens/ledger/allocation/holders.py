@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.allocation import doubts
 from trilens.ledger.allocation.booking_time import Hold
+from trilens.model.gpu import HELD_BEFORE_SEEN
 from trilens.model.ledger import FLEET, Holder
 from trilens.model.ledger_facts import Owner
 
@@ -39,21 +40,24 @@ def holds_of(
     pieces: list[tuple[Line, Holding, int, int, int, tuple[str, ...]]] = []
     untold: defaultdict[str, int] = defaultdict(int)
     for line in lines:
-        holding = holdings[line.holding]
-        codes = line.doubts
+        at, run, from_ms, to_ms, _, codes = line
+        holding = holdings[at]
+        member = holding.member
+        if holding.is_guess:
+            codes = (*codes, HELD_BEFORE_SEEN)
         until = there_until.get(holding.gpu.uuid)
-        if holding.is_open and (until is None or until < line.to_ms):
+        if holding.is_open and (until is None or until < to_ms):
             if until is None:
-                untold[doubts.POD_WITHOUT_END] += line.to_ms - line.from_ms
+                untold[doubts.POD_WITHOUT_END] += to_ms - from_ms
                 continue
             codes = (*codes, doubts.POD_WITHOUT_END)
-        owned = whose.owned(holding.member.workload, line.from_ms, line.to_ms)
+        owned = whose.owned(member.workload, from_ms, to_ms)
         if len(owned) > 1:
             codes = (*codes, doubts.TEAM_CHANGED)
         if len(codes) > 1:
             codes = tuple(sorted(codes))
         for begin, end, owner in owned:
-            pieces.append((line, holding, begin, end, whose.number(holding.member, line.run, owner), codes))
+            pieces.append((line, holding, begin, end, whose.number(member, run, owner), codes))
     holders, places = _in_order(whose.holders)
     found: defaultdict[str, list[Hold]] = defaultdict(list)
     for line, holding, begin, end, number, codes in pieces:
@@ -68,6 +72,7 @@ class _Whose:
     def __init__(self, facts: Facts) -> None:
         self._owners = facts.owners
         self._runs = facts.runs
+        self._in_turn: dict[WorkloadKey, list[Owner]] = {}
         self._met: dict[tuple[int, RunId | None, Owner], int] = {}
         self._numbers: dict[Holder, int] = {FLEET: 0}
 
@@ -80,9 +85,11 @@ class _Whose:
         told = self._owners.get(workload, ())
         if len(told) < 2:
             return [(from_ms, to_ms, told[0] if told else _NOBODY)]
-        owners = sorted(
-            told, key=lambda owner: (owner.from_ms, repr(owner))
-        )  # of two at once always the same
+        owners = self._in_turn.get(workload)
+        if owners is None:
+            # Of two at once always the same.
+            owners = sorted(told, key=lambda owner: (owner.from_ms, repr(owner)))
+            self._in_turn[workload] = owners
         first = max(bisect_right(owners, from_ms, key=_BEGINNING) - 1, 0)
         ends = [*(owner.from_ms for owner in owners[first + 1 :]), to_ms]
         found: list[tuple[int, int, Owner]] = []
@@ -122,6 +129,5 @@ def _in_order(holders: Sequence[Holder]) -> tuple[list[Holder], list[int]]:
 
 
 def _order(holder: Holder) -> tuple[object, ...]:
-    workload, attempt, *words = holder
-    told = ((word is not None, word or "") for word in words)
-    return (workload or (), -1 if attempt is None else attempt, *told)
+    """What is not told comes first."""
+    return tuple([() if told is None else (told,) for told in holder])

@@ -50,8 +50,8 @@ class _Outside(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    line: int
-    at: int  # the how-manieth of its spans
+    spans: list[Span]  # of a line, without what is asked for
+    at: int  # where that belongs
     meant: Callable[[Span], Span] | None = None
 
 
@@ -69,15 +69,16 @@ def lines_of(
     for number, holding in enumerate(holdings):
         of_holding = lives.get(number)
         if not of_holding:
-            waiting.append(_Waiting(len(lines), 0))
+            spans: list[Span] = []
+            waiting.append(_Waiting(spans, 0))
             asked.append(_asked(holding, holding.from_ms, holding.to_ms))
-            lines.append(Line(number, None, holding.from_ms, holding.to_ms, ()))
+            lines.append(Line(number, None, holding.from_ms, holding.to_ms, spans))
             continue
         if len(of_holding) == 1:
             life = of_holding[0]
-            spans = told.get(LifeKey(life.run, life.rank, life.attempt))
-            if spans and spans[0].from_ms <= holding.from_ms and spans[-1].to_ms >= holding.to_ms:
-                lines.append(Line(number, life.run, holding.from_ms, holding.to_ms, spans))
+            of_life = told.get(LifeKey(life.run, life.rank, life.attempt))
+            if of_life and of_life[0].from_ms <= holding.from_ms and of_life[-1].to_ms >= holding.to_ms:
+                lines.append(Line(number, life.run, holding.from_ms, holding.to_ms, of_life))
                 continue
         for line, pieces in _pieced(number, holding, of_holding, told):
             spans = []
@@ -86,20 +87,14 @@ def lines_of(
                     spans.append(piece)
                     continue
                 own, meant = piece if isinstance(piece, _Outside) else (piece, None)
-                waiting.append(_Waiting(len(lines), len(spans), meant))
+                waiting.append(_Waiting(spans, len(spans), meant))
                 asked.append(own)
             lines.append(line._replace(spans=spans))
-    _fill(lines, waiting, coarse_spans(asked, facts, signals))
+    answers = coarse_spans(asked, facts, signals)
+    # From the last to the first, so that places stay what they are.
+    for (spans, at, meant), answer in zip(reversed(waiting), reversed(answers), strict=True):
+        spans[at:at] = answer if meant is None else map(meant, answer)
     return lines
-
-
-def _fill(lines: list[Line], waiting: list[_Waiting], answers: list[list[Span]]) -> None:
-    """From the last to the first, so that places stay what they are."""
-    for (line, at, meant), spans in zip(reversed(waiting), reversed(answers), strict=True):
-        if meant is not None:
-            spans = [meant(span) for span in spans]
-        known = lines[line].spans
-        lines[line] = lines[line]._replace(spans=[*known[:at], *spans, *known[at:]] if known else spans)
 
 
 def _starting(since_ms: int, span: Span) -> Span:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.allocation import doubts
+from trilens.model.gpu import HELD_BEFORE_SEEN
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -32,6 +33,7 @@ class Holding(NamedTuple):
     share: Fraction | None
     rank: int | None
     local_rank: int | None
+    is_guess: bool = False  # nobody saw it: it is told of the time before the first look
 
 
 class Held(NamedTuple):
@@ -55,6 +57,7 @@ def held(facts: Facts, from_ms: int, to_ms: int) -> Held:
         last = to_ms if end_ms is None or end_ms > to_ms else end_ms
         if first >= last:
             continue
+        is_guess = HELD_BEFORE_SEEN in [doubt.code for doubt in binding.doubts]
         for interval in members.get(binding.pod, ()):
             member_end = interval.to_ms
             since = interval.from_ms if interval.from_ms > first else first
@@ -74,6 +77,7 @@ def held(facts: Facts, from_ms: int, to_ms: int) -> Held:
                     binding.share,
                     binding.rank,
                     binding.local_rank,
+                    is_guess,
                 )
             )
         if binding.pod not in members and last - first > LAGS_MS:

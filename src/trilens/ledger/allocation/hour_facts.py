@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-import numpy as np
-
+from trilens.ledger.allocation.hour_steps import steps_of
 from trilens.ledger.telemetry.minutes import MINUTE_MS
-from trilens.model.ledger_facts import LastStep, LifeKey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trilens.ledger.source import Signals
-    from trilens.model.ledger_facts import Facts, StepMinutes
+    from trilens.model.ledger_facts import Facts
     from trilens.model.run import RankProcess
 
 BEFORE_MS: Final = 3_600_000
@@ -36,11 +34,7 @@ def facts_of(facts: Facts, from_ms: int, to_ms: int) -> Facts:
     """What overlaps [from_ms, to_ms), the lives of it only."""
     if (facts.from_ms, facts.to_ms) == (from_ms, to_ms):
         return replace(facts, lives=_alive(facts.lives, from_ms, to_ms))
-    minutes, earlier, later = _minutes_of(facts, from_ms, to_ms)
-
-    def lasts(begin_ms: int, us: int | None) -> bool:
-        return begin_ms < to_ms and begin_ms + (us or 0) // 1000 >= from_ms
-
+    steps = steps_of(facts, from_ms, to_ms)
     return replace(
         facts,
         from_ms=from_ms,
@@ -51,11 +45,20 @@ def facts_of(facts: Facts, from_ms: int, to_ms: int) -> Facts:
         members=overlapping(facts.members, from_ms, to_ms),
         phases=overlapping(facts.phases, from_ms, to_ms),
         lives=_alive(facts.lives, from_ms, to_ms),
-        minutes=minutes,
-        earlier=earlier,
-        later=later,
-        checkpoints=[one for one in facts.checkpoints if lasts(one.start_ms, one.duration_us)],
-        validations=[one for one in facts.validations if lasts(one.t_ms, one.duration_us)],
+        minutes=steps.minutes,
+        earlier=steps.earlier,
+        later=steps.later,
+        checkpoints=[
+            one
+            for one in facts.checkpoints
+            if one.start_ms < to_ms and one.start_ms + (one.duration_us or 0) // 1000 >= from_ms
+        ],
+        validations=[
+            one
+            for one in facts.validations
+            if one.t_ms < to_ms and one.t_ms + (one.duration_us or 0) // 1000 >= from_ms
+        ],
+        stalls=overlapping(facts.stalls, from_ms, to_ms),
     )
 
 
@@ -99,48 +102,3 @@ def _alive(lives: Sequence[RankProcess], from_ms: int, to_ms: int) -> list[RankP
     return [
         one for one in lives if one.started_ms < to_ms and (one.ended_ms is None or one.ended_ms > from_ms)
     ]
-
-
-def _minutes_of(
-    facts: Facts, from_ms: int, to_ms: int
-) -> tuple[StepMinutes, dict[LifeKey, LastStep], dict[LifeKey, LastStep]]:
-    """A minute is in an hour or not, so steps are cut where minutes are."""
-    table = facts.minutes
-    first, end = from_ms // MINUTE_MS, -(-to_ms // MINUTE_MS)
-    before, after = table.minute < first, table.minute >= end
-    starts = table.begins_life
-    ends = np.roll(starts, -1)
-    # In the order of minutes those before come first, then those of the hour, then those after it.
-    last_before = before & (ends | ~np.roll(before, -1))
-    first_after = after & (starts | ~np.roll(after, 1))
-    earlier = dict(facts.earlier) | {
-        _life(table, i): _last_step(table, i) for i in np.flatnonzero(last_before).tolist()
-    }
-    later = dict(facts.later) | {
-        _life(table, i): _first_step(table, i) for i in np.flatnonzero(first_after).tolist()
-    }
-    return table.picked(~before & ~after), earlier, later
-
-
-def _life(table: StepMinutes, i: int) -> LifeKey:
-    return LifeKey(table.runs[table.run[i]], int(table.rank[i]), int(table.attempt[i]))
-
-
-def _last_step(table: StepMinutes, i: int) -> LastStep:
-    end_us, steps = int(table.last_end_us[i]), int(table.steps[i])
-    start_us = int(table.first_start_us[i]) if steps == 1 else end_us - int(table.step_us[i]) // steps
-    return LastStep(int(table.last_step[i]), start_us, end_us, _pace_us(table, i))
-
-
-def _first_step(table: StepMinutes, i: int) -> LastStep:
-    return LastStep(
-        int(table.first_step[i]),
-        int(table.first_start_us[i]),
-        int(table.first_end_us[i]),
-        _pace_us(table, i),
-    )
-
-
-def _pace_us(table: StepMinutes, i: int) -> int | None:
-    steps = int(table.steps[i])
-    return int(table.last_end_us[i] - table.first_end_us[i]) // (steps - 1) if steps > 1 else None

@@ -32,7 +32,8 @@ def lives_of(
     for pod_holdings, of_pod in _by_pod(holdings, lives):
         _spread(holdings, pod_holdings, of_pod, numbers, found)
     for of_holding in found.values():
-        of_holding.sort(key=_order)
+        if len(of_holding) > 1:
+            of_holding.sort(key=_order)
     return found
 
 

@@ -71,16 +71,16 @@ class NodeRows:
     ) -> Iterator[LedgerRow]:
         """By GPU, holder, bucket and cause; each has of the bill what the running sum of time gives it."""
         entries = [
-            (device, entry, own.ms[entry], own.throttled_ms)
+            (device, own.throttled_ms, entry, ms)
             for device, own in booked
-            for entry in (sorted(own.ms) if len(own.ms) > 1 else own.ms)
+            for entry, ms in sorted(own.ms.items())
         ]
         quanta: Sequence[int | None] = [None] * len(entries)
         if stretch.quanta is not None:
-            quanta = parts_of(stretch.quanta, [ms for _, _, ms, _ in entries])
+            quanta = parts_of(stretch.quanta, [ms for *_, ms in entries])
         hour_ms, cluster, name, holders = self._hour_ms, node.cluster, node.name, self._holders
         purchase, region, currency = stretch.purchase, stretch.machine.region, stretch.currency
-        for (device, entry, ms, throttled_ms), own_quanta in zip(entries, quanta, strict=True):
+        for (device, throttled_ms, entry, ms), own_quanta in zip(entries, quanta, strict=True):
             holder, bucket, cause, since_ms, step, basis, codes = entry
             for code in codes:
                 self._warned[IN_WORDS.get(code) or Doubt(code, code)] += ms

@@ -19,34 +19,41 @@ _WHOLE: Final = 1_000_000  # a minute in millionths: what is counted is counted 
 class Throttling:
     """Of one GPU."""
 
-    def __init__(self, from_ms: int, minutes: list[int]) -> None:
+    def __init__(self, from_ms: int, sums: list[int]) -> None:
         self._from_ms = from_ms
-        self._minutes = minutes  # millionths of each that were throttled
+        self._sums = sums  # millionths of minutes that were throttled, up to each minute's beginning
 
     def part_of(self, ms: int, from_ms: int, to_ms: int) -> int:
         """How many of `ms`, which lie somewhere between the two."""
-        slow = 0
-        first = max((from_ms - self._from_ms) // MINUTE_MS, 0)
-        for minute in range(first, len(self._minutes)):
-            begin = self._from_ms + minute * MINUTE_MS
-            if begin >= to_ms:
-                break
-            overlap = min(begin + MINUTE_MS, to_ms) - max(begin, from_ms)
-            slow += overlap * self._minutes[minute]
+        slow = self._until(to_ms) - self._until(from_ms)
         return ms * slow // ((to_ms - from_ms) * _WHOLE)
+
+    def _until(self, moment_ms: int) -> int:
+        """Millionths of milliseconds, from the first minute on."""
+        minute, rest_ms = divmod(moment_ms - self._from_ms, MINUTE_MS)
+        sums = self._sums
+        if minute < 0:
+            return 0
+        if minute + 1 >= len(sums):
+            return sums[-1] * MINUTE_MS
+        return sums[minute] * MINUTE_MS + rest_ms * (sums[minute + 1] - sums[minute])
 
 
 def throttling_of(gpus: GpuMinutes, from_ms: int, to_ms: int) -> dict[GpuKey, Throttling]:
     """Of those that were throttled at all: few."""
     first = max((from_ms - gpus.from_ms) // MINUTE_MS, 0)
     end = max(-(-(to_ms - gpus.from_ms) // MINUTE_MS), first)
-    told = np.clip(np.nan_to_num(gpus.throttled[:, first:end], nan=0.0), 0.0, 1.0)
-    slow = set(np.flatnonzero(np.any(told > 0.0, axis=1)).tolist())
-    if not slow:
+    told = gpus.throttled[:, first:end]
+    slow = np.flatnonzero(np.any(told > 0.0, axis=1))
+    if not len(slow):
         return {}
+    parts = np.minimum(np.fmax(told[slow], 0.0), 1.0)  # not told is not throttled
+    sums = np.zeros((len(slow), told.shape[1] + 1), np.int64)
+    np.cumsum(np.rint(parts * _WHOLE).astype(np.int64), axis=1, out=sums[:, 1:])
+    of_row = dict(zip(slow.tolist(), sums.tolist(), strict=True))
     begin = gpus.from_ms + first * MINUTE_MS
     return {
-        GpuKey(GpuUuid(uuid), instance): Throttling(begin, np.rint(told[row] * _WHOLE).astype(int).tolist())
+        GpuKey(GpuUuid(uuid), instance): Throttling(begin, of_row[row])
         for (uuid, instance), row in gpus.gpus.items()
-        if row in slow
+        if row in of_row
     }

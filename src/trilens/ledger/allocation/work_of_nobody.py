@@ -26,21 +26,28 @@ def work_of_nobody_ms(facts: Facts, gpus: GpuMinutes) -> int:
     of_device: defaultdict[str, list[int]] = defaultdict(list)
     for (uuid, _), row in gpus.gpus.items():
         of_device[uuid].append(row)
+    minutes = ran.shape[1]
     all_the_time: list[int] = []
     for binding, from_ms, to_ms in facts.bindings:
         uuid, instance = binding.gpu
-        # Of a GPU in parts the whole works for each of them, and each part for who has the whole.
-        parts = [(uuid, instance), (uuid, "")] if instance else []
-        rows = [gpus.gpus[part] for part in parts if part in gpus.gpus] or of_device.get(uuid, [])
-        if from_ms <= base_ms and to_ms is None:
+        rows = of_device.get(uuid, [])
+        if instance:
+            # Of a GPU in parts the whole works for each of them, and each part for who has the whole.
+            rows = [gpus.gpus[part] for part in ((uuid, instance), (uuid, "")) if part in gpus.gpus] or rows
+        begin = max((from_ms - base_ms) // MINUTE_MS, 0)
+        end = minutes if to_ms is None else max(-((base_ms - to_ms) // MINUTE_MS), 0)
+        if begin == 0 and end >= minutes:
             all_the_time += rows
             continue
-        begin = max((from_ms - base_ms) // MINUTE_MS, 0)
-        end = ran.shape[1] if to_ms is None else max(-((base_ms - to_ms) // MINUTE_MS), 0)
         for row in rows:
             ran[row, begin:end] = False
     ran[all_the_time] = False
-    in_a_row = np.lib.stride_tricks.sliding_window_view(ran, min(SHORTEST, ran.shape[1]), axis=1)
-    lasting = set(np.flatnonzero(np.any(np.all(in_a_row, axis=2), axis=1)).tolist())
-    works = (rows for rows in of_device.values() if not lasting.isdisjoint(rows))
-    return sum(int(ran[rows].any(axis=0).sum()) for rows in works) * MINUTE_MS
+    lasts = np.zeros(len(ran), np.bool_)
+    at_work = np.flatnonzero(ran.any(axis=1))
+    in_a_row = np.lib.stride_tricks.sliding_window_view(ran[at_work], min(SHORTEST, minutes), axis=1)
+    lasts[at_work] = np.any(np.all(in_a_row, axis=2), axis=1)
+    for rows in of_device.values():
+        if len(rows) > 1:  # a device in parts works once, however many of them do
+            ran[rows[0]], lasts[rows[0]] = ran[rows].any(axis=0), lasts[rows].any()
+            lasts[rows[1:]] = False
+    return int(ran[lasts].sum()) * MINUTE_MS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.model.ledger import HOUR_MS
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from trilens.model.ledger_sums import BookedHour, Window
-    from trilens.model.workload import WorkloadKey
+    from trilens.model.workload import Doubt, WorkloadKey
 
     Keys = tuple[str | int | WorkloadKey | None, ...]
 
@@ -59,21 +60,42 @@ def by_keys(sums: Iterable[Sum], *, keep: Sequence[int] | None = None) -> list[S
     """One for each combination of keys and each currency, the largest amount first; `keep` are the places of
     the keys that stay. Time without a price stands with the priced time of its keys where that is of one
     currency: with several, or none, it stands alone."""
-    grouped: defaultdict[Keys, defaultdict[str, list[Sum]]] = defaultdict(lambda: defaultdict(list))
+    grouped: dict[Keys, list[Sum]] = {}
     for one in sums:
         keys = one.keys if keep is None else tuple(one.keys[at] for at in keep)
-        grouped[keys][one.currency].append(one)
+        alike = grouped.get(keys)
+        if alike is None:
+            grouped[keys] = [one]
+        else:
+            alike.append(one)
     found = []
-    for keys, currencies in grouped.items():
-        priced = [currency for currency in currencies if currency]
-        if len(priced) == 1:
-            currencies[priced[0]] += currencies.pop("", [])
-        found += [added(keys, of_currency) for of_currency in currencies.values()]
+    for keys, alike in grouped.items():
+        if len(alike) == 1:  # as nearly all of the many workloads of a month
+            found.append(alike[0] if keep is None else alike[0]._replace(keys=keys))
+        else:
+            found += _by_currency(keys, alike)
     return largest_first(found)
 
 
+def _by_currency(keys: Keys, sums: Iterable[Sum]) -> list[Sum]:
+    currencies: defaultdict[str, list[Sum]] = defaultdict(list)
+    for one in sums:
+        currencies[one.currency].append(one)
+    priced = [currency for currency in currencies if currency]
+    if len(priced) == 1:
+        currencies[priced[0]] += currencies.pop("", [])
+    return [added(keys, of_currency) for of_currency in currencies.values()]
+
+
 def largest_first(sums: Iterable[Sum]) -> list[Sum]:
-    return sorted(sums, key=lambda one: (-one.quanta, -one.gpu_ms, one.currency, shown_order(one.keys)))
+    def size(one: Sum) -> tuple[int, int, str]:
+        return -one.quanta, -one.gpu_ms, one.currency
+
+    found: list[Sum] = []
+    for _, equals in groupby(sorted(sums, key=size), size):
+        alike = [*equals]
+        found += sorted(alike, key=lambda one: shown_order(one.keys)) if len(alike) > 1 else alike
+    return found
 
 
 def shown_order(keys: Keys) -> tuple[tuple[bool, str], ...]:
@@ -92,6 +114,8 @@ def compared(
     moved = [at for at, one in enumerate(by) if one in _OF_TIME]
 
     def same_place(one: Sum) -> Keys:
+        if not moved:
+            return one.keys
         return tuple(
             key + length_ms if at in moved and isinstance(key, int) else key
             for at, key in enumerate(one.keys)
@@ -132,8 +156,7 @@ def booked_stretches(booked: Iterable[BookedHour]) -> list[tuple[int, int]]:
 
 
 class HoursWarning(NamedTuple):
-    code: str
-    text: str
+    doubt: Doubt
     gpu_ms: int
     hours: int
 
@@ -144,10 +167,10 @@ def hours_known(booked: Iterable[BookedHour], window: Window, now_ms: int) -> Ho
         if one.hour_ms not in latest or latest[one.hour_ms].revision <= one.revision:
             latest[one.hour_ms] = one
     unfinished = [one for one in latest.values() if one.upto_ms < one.hour_ms + HOUR_MS]
-    said: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    said: defaultdict[Doubt, list[int]] = defaultdict(list)
     for one in latest.values():
-        for code, text, gpu_ms in one.warnings:
-            said[code, text].append(gpu_ms)
+        for doubt, gpu_ms in one.warnings:
+            said[doubt].append(gpu_ms)
     begun_ms = min(window.to_ms, max(window.from_ms, -(-now_ms // HOUR_MS) * HOUR_MS))
     return HoursKnown(
         (begun_ms - window.from_ms) // HOUR_MS,
@@ -158,8 +181,8 @@ def hours_known(booked: Iterable[BookedHour], window: Window, now_ms: int) -> Ho
         len({one.prices for one in latest.values()}),
         tuple(
             sorted(
-                (HoursWarning(code, text, sum(each), len(each)) for (code, text), each in said.items()),
-                key=lambda one: (-one.gpu_ms, one.code, one.text),
+                (HoursWarning(doubt, sum(each), len(each)) for doubt, each in said.items()),
+                key=lambda one: (-one.gpu_ms, one.doubt.code, one.doubt.text),
             )
         ),
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_sums import Dimension, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trilens.ledger.source import LedgerBook
+    from trilens.model.ledger_sums import Window
     from trilens.model.query import QueryGuard
 
 A_MOMENT_MS: Final = 60_000  # a program may begin before its GPUs are first read
@@ -34,8 +34,7 @@ def cluster_known_ms(book: LedgerBook, cluster: str, window: Window, guard: Quer
     is, as far as it was computed."""
     from_ms, to_ms = window.from_ms, window.to_ms
     reached = {one.hour_ms: one.upto_ms for one in book.hours(from_ms, to_ms, guard=guard)}  # latest is last
-    of_it = Window(from_ms, to_ms, {Dimension.CLUSTER: (cluster,)})
-    hours = {one.keys[0] for one in book.sums([Dimension.HOUR], of_it, guard=guard)}
+    hours = {*book.billed_hours(cluster, from_ms, to_ms, guard=guard)}
     return sum(
         upto_ms - hour if hour - HOUR_MS in hours else known_ms(book, hour, upto_ms, guard, cluster)
         for hour, upto_ms in reached.items()

@@ -28,12 +28,13 @@ def lost_minutes(minutes: StepMinutes, lost: Sequence[LostSteps]) -> LostMinutes
     steps, loss = np.zeros(len(minutes), np.int64), np.full(len(minutes), -1, np.int64)
     is_front = np.zeros(len(minutes), np.bool_)
     number = {run: at for at, run in enumerate(minutes.runs)}
+    # Rows are in the order of runs.
+    edges = np.searchsorted(minutes.run, np.arange(len(minutes.runs) + 1, dtype=minutes.run.dtype)).tolist()
     for at, one in enumerate(lost):
         run = number.get(one.run)
         if run is None:
             continue
-        # Rows are in the order of runs.
-        first, end = np.searchsorted(minutes.run, run), np.searchsorted(minutes.run, run, side="right")
+        first, end = edges[run], edges[run + 1]
         found, starts_with = _lost_of(minutes, slice(first, end), one, steps[first:end])
         if found.any():
             steps[first:end] += found

@@ -8,6 +8,7 @@ import numpy as np
 
 from trilens.ledger import causes
 from trilens.ledger.allocation.doubts import CLOCK_JUMPED
+from trilens.ledger.lives.found_stalls import with_found_stalls
 from trilens.ledger.lives.lost_minutes import lost_minutes
 from trilens.ledger.lives.minute_parts import minute_parts
 from trilens.ledger.lives.pauses import loads_of, pauses_of
@@ -36,6 +37,7 @@ _DATA_WAIT: Final = Bucket.DATA_WAIT
 _SYNC_WAIT: Final = Bucket.SYNC_WAIT
 _CHECKPOINT: Final = Bucket.CHECKPOINT
 _PRODUCTIVE: Final = Bucket.PRODUCTIVE
+_STEPS: Final = Basis.STEPS
 _PAUSES: Final = {
     "checkpoint": (Bucket.CHECKPOINT, causes.SAVING),
     "validation": (Bucket.PRODUCTIVE, causes.VALIDATION),
@@ -46,7 +48,8 @@ def life_spans(facts: Facts, lost: Sequence[LostSteps], now_ms: int) -> dict[Lif
     """Of each life inside [facts.from_ms, facts.to_ms): from its process's start to its end, or to now,
     without holes and in order. A life that never told a step has none: coarser signals tell then."""
     told = told_lives(facts, now_ms)
-    return told_once(told, _Lives(facts, told, lost).spans())
+    spans = with_found_stalls(_Lives(facts, told, lost).spans(), facts.stalls, told)
+    return told_once(told, spans)
 
 
 class _Lives:
@@ -168,7 +171,7 @@ class _Lives:
         if productive_ms:
             parts.append(Part(_PRODUCTIVE, causes.STEPS, productive_ms))
         doubts = self._doubts[group.life]
-        spans.append(Span(from_ms, to_ms, tuple(parts), Basis.STEPS, None, None, doubts))
+        spans.append(Span(from_ms, to_ms, tuple(parts), _STEPS, None, None, doubts))
 
     def _add_lost(self, spans: list[Span], group: StepGroup) -> None:
         """With all that its steps waited for; checkpoints in between are still such."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.ledger.allocation.doubts import RUN_TOLD_TWICE
@@ -62,7 +61,7 @@ def _put_over(
     if from_ms >= to_ms:
         return
     shared = [
-        replace(one, doubts=tuple(sorted({*one.doubts, RUN_TOLD_TWICE})))
+        one._replace(doubts=tuple(sorted({*one.doubts, RUN_TOLD_TWICE})))
         for one in _between(of_first, from_ms, to_ms)
     ]
     for key in (first, later):

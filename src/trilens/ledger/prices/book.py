@@ -22,13 +22,19 @@ if TYPE_CHECKING:
     from trilens.model.price import ExchangeRate, Price
 
 _ONE: Final = Decimal(1)
-_REMEMBERED: Final = 50_000  # machines; the fits of each are a few hundred bytes
+_FITS_REMEMBERED: Final = 50_000  # kinds of machines, a few hundred bytes each
+_RATES_REMEMBERED: Final = 5_000  # the same in one stretch of time: those of an hour are asked for one by one
+
+
+_Kind = tuple[str | float | None, ...]  # what of a machine its price depends on
 
 
 class Choice(NamedTuple):
-    """What fits a machine at a moment, the best first; and what nearly does, and why not."""
+    """What fits a machine at a moment, the best first; what fits it at other times; and what nearly does, and
+    why not."""
 
     fits: tuple[Fit, ...]
+    other_times: tuple[Fit, ...]
     misses: tuple[Miss, ...]
 
 
@@ -42,9 +48,9 @@ class Prices:
         self.currency = currency  # the ledger's
         self.exchange = tuple(sorted(exchange, key=_since_when))
         self.file = file  # "" for what Trilens ships alone
-        # A thousand machines of one kind differ in their names only, which few books ask for.
         self._names_nodes = any(price.match.node for price in self.prices)
-        self._fits: dict[tuple[str, ...], tuple[Fit, ...]] = {}
+        self._fits: dict[_Kind, tuple[Fit, ...]] = {}
+        self._rates: dict[tuple[_Kind, int, int, int], tuple[Rate, ...]] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -52,6 +58,15 @@ class Prices:
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def rates(self, machine: Machine, gpus: int, from_ms: int, to_ms: int) -> Sequence[Rate]:
+        asked = self._kind(machine), gpus, from_ms, to_ms
+        known = self._rates.get(asked)
+        if known is None:
+            if len(self._rates) >= _RATES_REMEMBERED:
+                self._rates.clear()
+            known = self._rates[asked] = tuple(self._found(machine, gpus, from_ms, to_ms))
+        return known
+
+    def _found(self, machine: Machine, gpus: int, from_ms: int, to_ms: int) -> list[Rate]:
         if from_ms >= to_ms:
             return []
         fits = self._best_first(machine)
@@ -61,7 +76,7 @@ class Prices:
         for start, end in zip(edges, [*edges[1:], to_ms], strict=True):
             holding = [one for one in fits if _holds(one.price, start)]
             best = holding[0] if holding else None
-            rate = self._exchange_rate(best.price.currency, start) if best is not None else None
+            rate = self.exchange_rate(best.price.currency, start) if best is not None else None
             if told == (best, rate):
                 rates[-1] = rates[-1]._replace(to_ms=end)
                 continue
@@ -72,29 +87,41 @@ class Prices:
 
     def choice(self, machine: Machine, at_ms: int) -> Choice:
         """For who wants to know why."""
-        found = [fit(price, machine) for price in self.prices if _holds(price, at_ms)]
-        fits = sorted((one for one in found if isinstance(one, Fit)), key=_specificity, reverse=True)
-        misses = [one for one in found if isinstance(one, Miss) and _is_near(one)]
-        return Choice(tuple(fits), tuple(misses))
+        fits = self._best_first(machine)
+        found = (fit(price, machine) for price in self.prices if _holds(price, at_ms))
+        return Choice(
+            tuple(one for one in fits if _holds(one.price, at_ms)),
+            tuple(one for one in fits if not _holds(one.price, at_ms)),
+            tuple(one for one in found if isinstance(one, Miss) and _is_near(one)),
+        )
 
     def _best_first(self, machine: Machine) -> tuple[Fit, ...]:
-        key = (
+        kind = self._kind(machine)
+        fits = self._fits.get(kind)
+        if fits is None:
+            if len(self._fits) >= _FITS_REMEMBERED:
+                self._fits.clear()
+            found = (fit(price, machine) for price in self.prices)
+            fits = tuple(sorted((x for x in found if isinstance(x, Fit)), key=_specificity, reverse=True))
+            self._fits[kind] = fits
+        return fits
+
+    def _kind(self, machine: Machine) -> _Kind:
+        """A thousand machines of one kind differ in their names only, which few books ask for; and where
+        nothing else is known of a machine, a gap is told by its name."""
+        is_named = self._names_nodes or not (machine.gpu_model or machine.instance_type)
+        return (
             machine.cluster,
-            machine.node if self._names_nodes else "",
+            machine.node if is_named else "",
             machine.instance_type,
             machine.gpu_model,
             machine.region,
             machine.provider,
             machine.purchase,
+            machine.cpus,
+            machine.memory_bytes,
+            machine.storage_bytes,
         )
-        fits = self._fits.get(key)
-        if fits is None:
-            if len(self._fits) >= _REMEMBERED:
-                self._fits.clear()
-            found = (fit(price, machine) for price in self.prices)
-            fits = tuple(sorted((x for x in found if isinstance(x, Fit)), key=_specificity, reverse=True))
-            self._fits[key] = fits
-        return fits
 
     def _edges(self, fits: Sequence[Fit], from_ms: int, to_ms: int) -> Iterator[int]:
         """Every moment inside at which another price or another exchange rate may begin."""
@@ -105,7 +132,8 @@ class Prices:
             if rate.currency in currencies:
                 yield from _inside((rate.from_ms,), from_ms, to_ms)
 
-    def _exchange_rate(self, currency: str, at_ms: int) -> Decimal | None:
+    def exchange_rate(self, currency: str, at_ms: int) -> Decimal | None:
+        """How many units of the ledger's currency one of this is; None where nothing tells."""
         if currency == self.currency:
             return _ONE
         rates = [
@@ -182,6 +210,12 @@ def _doubts(fits: Sequence[Fit]) -> Iterator[Doubt]:
         yield Doubt(
             "default-price",
             f"{price.name}: a list price as of {price.as_of} ({price.told_by}), not yours",
+            "write what you pay into prices.file",
+        )
+    if price.is_estimate:
+        yield Doubt(
+            "estimated-price",
+            f"{price.name}: an estimate{f', by {price.source}' if price.source else ''}",
             "write what you pay into prices.file",
         )
     if best.is_assumed:

@@ -98,6 +98,8 @@ def _price(section: PriceSection, currency: str, is_default: bool) -> Price:
         owned=_owned(owned) if owned is not None else None,
         as_of=section.as_of,
         told_by=section.told_by,
+        source=section.source,
+        is_estimate=section.estimate,
         is_default=is_default,
     )
 

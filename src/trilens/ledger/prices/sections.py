@@ -150,6 +150,8 @@ class PriceSection(Group):
     owned: OwnedSection | None = None
     as_of: str = ""
     told_by: str = ""
+    source: str = ""
+    estimate: bool = False
 
     @field_validator("as_of")
     @classmethod

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ from trilens.ledger.prices.match import KINDS
 from trilens.model.machine import Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.ledger.prices.book import Prices
     from trilens.ledger.prices.match import Fit, Miss
@@ -28,7 +29,8 @@ _AMOUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PriceAnswer:
-    """`match` is what it asks of a machine; `asks` are its amounts by key, `owned.node_price` too."""
+    """`match` is what it asks of a machine; `asks` are its amounts by key, `owned.node_price` too. `told_by`
+    is whose price it is, `source` where it was read."""
 
     name: str
     match: dict[str, list[str]]
@@ -39,6 +41,8 @@ class PriceAnswer:
     asks: dict[str, str]
     as_of: str
     told_by: str
+    source: str
+    estimate: bool
     default: bool
 
 
@@ -62,17 +66,36 @@ class BookAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FitAnswer:
-    """A price that fits, with what of it does, in the order in which that counts."""
+    """A price that fits, with what of it does, in the order in which that counts; `behind` says why another
+    counts before it, and is empty for the first."""
 
     name: str
     default: bool
+    estimate: bool
     why: list[str]
+    behind: str
 
 
 @dataclass(frozen=True, slots=True)
 class MissAnswer:
     name: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PricedMachine:
+    """What is empty or null nobody tells. `known`: a machine of this name was there, and what was not asked
+    for is what it tells of itself."""
+
+    known: bool
+    cluster: str
+    node: str
+    instance_type: str
+    gpu_model: str
+    region: str
+    provider: str
+    purchase: str
+    gpus: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +110,7 @@ class ChoiceAnswer:
     """`fits` and `misses` the best first; the first of `fits` counts. `per_hour` is null without a price."""
 
     at_ms: int
+    machine: PricedMachine
     gpus: int
     price: str
     purchase: str
@@ -98,17 +122,10 @@ class ChoiceAnswer:
     doubts: list[PriceDoubt]
 
 
-def described(told: Mapping[str, str]) -> Machine:
-    """A machine of which someone tells so much, by the keys of `match`."""
-    return Machine(
-        cluster=told.get("cluster", ""),
-        node=told.get("node", ""),
-        instance_type=told.get("instance_type", ""),
-        region=told.get("region", ""),
-        purchase=told.get("purchase", ""),
-        provider=told.get("provider", ""),
-        gpu_model=told.get("gpu_model", ""),
-    )
+def described(told: Mapping[str, str], known: Machine | None = None) -> Machine:
+    """A machine of which someone tells so much, by the keys of `match`; the rest as it is known."""
+    asked = {key: value for key, value in told.items() if value}
+    return replace(known if known is not None else Machine("", ""), **asked)  # type: ignore[arg-type]
 
 
 def book_answer(book: Prices) -> BookAnswer:
@@ -121,20 +138,53 @@ def book_answer(book: Prices) -> BookAnswer:
     )
 
 
-def choice_answer(book: Prices, machine: Machine, gpus: int, at_ms: int) -> ChoiceAnswer:
+def choice_answer(
+    book: Prices,
+    machine: Machine,
+    gpus: int | None,
+    at_ms: int,
+    *,
+    known: bool = False,
+    doubts: Sequence[PriceDoubt] = (),
+) -> ChoiceAnswer:
+    """Of so many GPUs; without a number, of as many as the machine has, or of one."""
     choice = book.choice(machine, at_ms)
+    gpus = gpus or machine.gpus or 1
     (rate,) = book.rates(machine, gpus, at_ms, at_ms + 1)
     return ChoiceAnswer(
         at_ms,
+        PricedMachine(
+            known,
+            machine.cluster,
+            machine.node,
+            machine.instance_type,
+            machine.gpu_model,
+            machine.region,
+            machine.provider,
+            machine.purchase,
+            machine.gpus,
+        ),
         gpus,
         rate.price,
         rate.purchase,
         None if rate.per_hour is None else plain(rate.per_hour),
         rate.currency,
         {part: plain(amount) for part, amount in rate.components.items()},
-        [FitAnswer(one.price.name, one.price.is_default, [*_why(one)]) for one in choice.fits],
-        [MissAnswer(one.price.name, _why_not(one)) for one in choice.misses],
-        [PriceDoubt(*doubt) for doubt in rate.doubts],
+        [
+            FitAnswer(
+                one.price.name,
+                one.price.is_default,
+                one.price.is_estimate,
+                [*_why(one)],
+                _why_behind(one, choice.fits[0]),
+            )
+            for one in choice.fits
+        ],
+        [
+            *(MissAnswer(one.price.name, _when(one.price, at_ms)) for one in choice.other_times),
+            *(MissAnswer(one.price.name, _why_not(one)) for one in choice.misses),
+        ],
+        [*doubts, *(PriceDoubt(*doubt) for doubt in rate.doubts)],
     )
 
 
@@ -161,6 +211,8 @@ def _price(price: Price) -> PriceAnswer:
         asks,
         price.as_of,
         price.told_by,
+        price.source,
+        price.is_estimate,
         price.is_default,
     )
 
@@ -184,6 +236,35 @@ def _why(fit: Fit) -> Iterator[str]:
         yield f"purchase {match.purchase}{' (assumed)' if fit.is_assumed else ''}"
     if not any(getattr(match, one.name) for one in fields(match)):
         yield "fits every machine"
+
+
+def _why_behind(fit: Fit, first: Fit) -> str:
+    if fit is first:
+        return ""
+    differs = next(
+        (kind for kind, mine, its in zip(fit.rank._fields, fit.rank, first.rank, strict=True) if mine != its),
+        None,
+    )
+    if differs == "is_own":
+        return "yours come first"
+    if differs == "purchase":
+        return f"{first.price.name} names how it is paid"
+    if differs is not None:
+        return f"{first.price.name} says more of the {differs}"
+    if fit.price.from_ms != first.price.from_ms:
+        return f"{first.price.name} began later"
+    return f"{first.price.name} is first by name"
+
+
+def _when(price: Price, at_ms: int) -> str:
+    if price.until_ms is not None and price.until_ms <= at_ms:
+        return f"held until {_moment(price.until_ms)}"
+    return f"holds from {_moment(price.from_ms or 0)} on"
+
+
+def _moment(t_ms: int) -> str:
+    told = datetime.fromtimestamp(t_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+    return told.removesuffix("T00:00:00Z")
 
 
 def _why_not(miss: Miss) -> str:

@@ -21,7 +21,7 @@ from trilens.model.ledger import Basis, Bucket
 from trilens.model.life import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,7 @@ class _Meaning(NamedTuple):
     basis: Basis
 
 
-_MEANING: Final = {
+_MEANING: Final[Mapping[int, _Meaning]] = {
     _Is.UNTOLD: _Meaning(Bucket.PRODUCTIVE, causes.NO_SIGNAL, Basis.NONE),
     _Is.WORKING: _Meaning(Bucket.PRODUCTIVE, causes.BUSY, Basis.GPU),
     _Is.QUIET: _Meaning(Bucket.ALLOCATED_IDLE, causes.IDLE, Basis.GPU),
@@ -91,6 +91,8 @@ _MEANING: Final = {
 _NEVER_USED: Final = _Meaning(Bucket.ALLOCATED_IDLE, causes.NEVER_USED, Basis.GPU)
 _SINCE: Final = (_Is.QUIET, _Is.HUNG, _Is.WITHOUT_REQUESTS, _Is.SERVING_QUIET, _Is.NOT_ANSWERED_YET)
 _AT_WORK: Final = (_Is.WORKING, _Is.HUNG, _Is.SERVING, _Is.ANSWERING, _Is.WITHOUT_REQUESTS)
+_EPISODES: Final = (_Is.WITHOUT_REQUESTS, _Is.SERVING_QUIET)  # only where they last
+_WAITS: Final = (_Is.UNTOLD, _Is.QUIET, _Is.HUNG, _Is.SERVING_QUIET)  # maybe for being started
 
 
 def coarse_spans(asked: Sequence[Asked], facts: Facts, signals: Signals) -> list[list[Span]]:
@@ -244,15 +246,13 @@ def _spans(one: Asked, at: int, tenures: _Tenures, runs: Sequence[_Run], waits: 
         since_ms: int | None = max(begin_ms, tenures.since_ms[at])
         if begin == 0 and tenures.since_ms[at] < tenures.base_ms:
             since_ms = None
-        meaning = _MEANING[_Is(code)]
+        meaning = _MEANING[code]
         if code == _Is.QUIET and is_first and since_ms is not None:
             meaning = _NEVER_USED
-        if code not in _SINCE or (
-            code in (_Is.WITHOUT_REQUESTS, _Is.SERVING_QUIET) and end - begin < EPISODE
-        ):
+        if code not in _SINCE or (code in _EPISODES and end - begin < EPISODE):
             since_ms = None
         span = _span(from_ms, to_ms, meaning, since_ms)
-        if code in (_Is.UNTOLD, _Is.QUIET, _Is.HUNG, _Is.SERVING_QUIET):
+        if code in _WAITS:
             yield from waits.cut(one, first_kernel is None or begin < first_kernel, span)
         else:
             yield span

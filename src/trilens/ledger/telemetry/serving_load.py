@@ -66,7 +66,8 @@ class ServingLoad:
             names = self._mates.get((workload, group), []) or self._servers.get(workload, [])
         if not names:
             return None
-        together = added_up(np.array([self._loads[one] for one in dict.fromkeys(names)]))
+        loads = [self._loads[one] for one in dict.fromkeys(names)]
+        together = loads[0] if len(loads) == 1 else added_up(np.array(loads))
         load: NDArray[np.float64] = as_last_said(self._placed(together)[None, :])[0]
         return load
 

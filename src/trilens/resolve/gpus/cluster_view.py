@@ -9,6 +9,7 @@ from trilens.resolve.accelerators import gpu_capacity
 from trilens.resolve.gpus.annotations import GpuGroups, assigned
 from trilens.resolve.machines import machine_of
 from trilens.resolve.reading import items, section, text
+from trilens.resolve.stages import started_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +44,7 @@ class ClusterView:
     assigned: Mapping[PodKey, tuple[Assigned, ...]] = field(default_factory=dict)
     is_settled: bool = True
     knows_nodes: bool = True
+    started: Mapping[PodKey, int] = field(default_factory=dict)  # since when the containers of pods run
 
 
 def view_of(resolver: ClusterResolver, *, is_settled: bool) -> ClusterView:
@@ -70,6 +72,11 @@ def view_of(resolver: ClusterResolver, *, is_settled: bool) -> ClusterView:
         },
         is_settled,
         resolver.knows_nodes,
+        {
+            key: max(started, pod.created_ms)
+            for key in members
+            if (pod := by_uid.get(key.uid)) is not None and (started := started_ms(pod)) is not None
+        },
     )
 
 

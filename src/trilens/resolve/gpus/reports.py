@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 UTILIZATION: Final = "DCGM_FI_DEV_GPU_UTIL"
 MEMORY_USED: Final = "DCGM_FI_DEV_FB_USED"
 POWER: Final = "DCGM_FI_DEV_POWER_USAGE"
+ENERGY: Final = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"  # since the driver was loaded, or the GPU reset
 DEVICE_INFO: Final = "trilens_node_device_info"
 PROCESS_MEMORY: Final = "trilens_gpu_process_memory_bytes"
 
-METRICS: Final = (UTILIZATION, MEMORY_USED, POWER, DEVICE_INFO, PROCESS_MEMORY)
+METRICS: Final = (UTILIZATION, MEMORY_USED, POWER, ENERGY, DEVICE_INFO, PROCESS_MEMORY)
 """Enough to know every GPU that reports: each exporter has one of the first three at least."""
 
 LABELS: Final = (

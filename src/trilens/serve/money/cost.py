@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from trilens.ledger.answers import sharing
-from trilens.ledger.answers.budgets import standing
+from trilens.ledger.answers.budgets import no_rates, standing
 from trilens.ledger.answers.burn import burn
 from trilens.ledger.answers.cost import can_compare, compared, hours_known, period_before, totals
 from trilens.ledger.answers.forecast import forecast, month_of, spent_by
 from trilens.model.ledger import as_quanta
 from trilens.model.ledger_sums import Dimension, Sharing
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.money.cost_answers import CostAnswer, MonthAnswer, NowAnswer, WhyAnswer
 from trilens.serve.money.cost_causes import why_answer
 from trilens.serve.money.cost_params import (
-    clock_ms,
     read_dimensions,
     read_flag,
     read_sharing,
@@ -34,7 +30,6 @@ from trilens.serve.money.cost_view import (
     keys_answer,
     warnings_answer,
 )
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,9 +37,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.ledger.answers.budgets import ExchangeRates
     from trilens.ledger.source import FactSource, LedgerBook
     from trilens.model.query import QueryGuard
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.settings.budgets import Budget
 
 _LINES: Final = 1_000
@@ -62,6 +58,7 @@ class CostRules:
 
     share_fleet: Sharing = Sharing.NONE
     budgets: Sequence[Budget] = ()
+    rates: ExchangeRates = no_rates
 
 
 class CostApi:
@@ -70,27 +67,24 @@ class CostApi:
         book: LedgerBook,
         facts: FactSource,
         rules: Callable[[], CostRules],
-        runner: QueryRunner,
-        max_body: int,
-        *,
-        now_ms: Callable[[], int] = clock_ms,
+        questions: Questions,
     ) -> None:
         self._book = book
         self._facts = facts
         self._rules = rules
-        self._runner = runner
-        self._max_body = max_body
-        self._now_ms = now_ms
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        now_ms = self._now_ms()
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
         window, by = read_window(params, now_ms), read_dimensions(params, _BY)
         shared = read_sharing(params, self._rules().share_fleet)
         limit = params.count("limit") or _LINES
         wants_before = read_flag(params, "compare", default=True)
 
-        def read(book: LedgerBook, guard: QueryGuard) -> CostAnswer:
+        book = self._book
+
+        def read(guard: QueryGuard) -> CostAnswer:
             earlier = period_before(window)
             now = sharing.sums(book, by, window, shared, guard)
             before = sharing.sums(book, by, earlier, shared, guard) if wants_before else []
@@ -117,27 +111,28 @@ class CostApi:
                 warnings_answer(hours),
             )
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def why(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        now_ms = self._now_ms()
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
         window = read_window(params, now_ms)
         asked = params.count("limit")
         limit = min(asked, _MOST_CAUSES) if asked is not None else None
 
-        def read(book: LedgerBook, guard: QueryGuard) -> WhyAnswer:
-            return why_answer(book, self._facts, window, now_ms, limit=limit, guard=guard)
+        def read(guard: QueryGuard) -> WhyAnswer:
+            return why_answer(self._book, self._facts, window, now_ms, limit=limit, guard=guard)
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def now(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        now_ms, where = self._now_ms(), read_where(params)
+        params = await self._questions.params(request)
+        now_ms, where = self._questions.now_ms(), read_where(params)
         by = read_dimensions(params, _BY)
-        budgets = self._rules().budgets
+        rules = self._rules()
+        book, budgets = self._book, rules.budgets
 
-        def read(book: LedgerBook, guard: QueryGuard) -> NowAnswer:
+        def read(guard: QueryGuard) -> NowAnswer:
             rate = burn(book, by, now_ms, where, guard)
             month = month_of(book, now_ms, guard)
             dimensions = {Dimension(one.of[0]) for one in budgets}
@@ -176,8 +171,9 @@ class CostApi:
                             name,
                             one.currency,
                             as_quanta(one.amount),
-                            spent[Dimension(kind)].get((name, one.currency)),
+                            spent[Dimension(kind)],
                             month,
+                            rules.rates,
                         )
                     )
                     for one in budgets
@@ -185,13 +181,4 @@ class CostApi:
                 ],
             )
 
-        return await self._answer(request, read)
-
-    async def _answer(self, request: Request, read: Callable[[LedgerBook, QueryGuard], Any]) -> Response:
-        book = self._book
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
-
-        def work() -> tuple[bytes, bool]:
-            return pack(success(msgspec.json.encode(read(book, guard))), gzip)
-
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from trilens.serve.doubt_answer import DoubtAnswer  # noqa: TC001  msgspec reads the annotations
 from trilens.serve.event_answers import WorkloadName
 
 Key = str | int | WorkloadName | None
@@ -44,6 +45,7 @@ class WarningAnswer(msgspec.Struct, frozen=True):
 
     code: str
     text: str
+    remedy: str | None
     gpu_ms: int
     hours: int
 
@@ -168,20 +170,21 @@ class ForecastAnswer(msgspec.Struct, frozen=True):
 
 class BudgetAnswer(msgspec.Struct, frozen=True):
     """`state` is within, at-risk, will-exceed, exceeded or unknown; `exceeded_ms` the day on which it was or
-    will be."""
+    will be. `spent` is null where `gap` says why it cannot be told in this currency."""
 
     kind: str
     name: str
     currency: str
     amount: str
-    spent: str
-    share: float
+    spent: str | None
+    share: float | None
     expected: str | None
     low: str | None
     high: str | None
     state: str
     exceeded_ms: int | None
     unpriced_gpu_ms: int
+    gap: DoubtAnswer | None
 
 
 class MonthAnswer(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def why_answer(
     book: LedgerBook,
-    facts: FactSource | None,
+    facts: FactSource,
     window: Window,
     now_ms: int,
     *,
@@ -41,7 +41,7 @@ def why_answer(
     """`facts` tell which steps a crash threw away; without them only how long these took is known."""
     found = why(book, window, limit=limit, guard=guard)
     hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
-    lost = _lost(facts, found.largest, guard) if facts is not None else {}
+    lost = _lost(facts, found.largest, guard)
     told = [(explained(one.episode, one.times, one.nodes, lost), one.nodes) for one in found.largest]
     return WhyAnswer(
         window.from_ms,

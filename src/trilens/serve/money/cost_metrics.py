@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from trilens.ledger.answers.cost import Keys
     from trilens.ledger.source import LedgerBook
-    from trilens.settings.budgets import Budget
+    from trilens.serve.money.cost import CostRules
     from trilens.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ FAMILIES: Final = (
     Family(GOODPUT, "gauge", "Useful GPU time of all that some signal told of, of the last 24 hours."),
     Family(TEAM_GOODPUT, "gauge", "The same of the GPUs that a team held."),
     Family(BUDGET, "gauge", "What may be spent this month, by what the budget is of."),
-    Family(BUDGET_SPENT, "gauge", "What of that is spent."),
+    Family(BUDGET_SPENT, "gauge", "What of that is spent; absent where it is in a currency without a rate."),
     Family(
         BUDGET_EXPECTED, "gauge", "What will be at the end of the month; absent while too little is known."
     ),
@@ -71,12 +71,10 @@ FAMILIES: Final = (
 class CostMetrics:
     """Told in the keeper's thread; `metrics` may be asked from any other."""
 
-    def __init__(
-        self, book: LedgerBook, budgets: Callable[[], Sequence[Budget]], samples: Store | None
-    ) -> None:
+    def __init__(self, book: LedgerBook, rules: Callable[[], CostRules], samples: Store | None) -> None:
         """`samples` is None where another server has them."""
         self._book = book
-        self._budgets = budgets
+        self._rules = rules
         self._samples = samples
         self._series: CurrentSeries | None = None
         self._measured: list[PhaseSample] = []
@@ -89,7 +87,7 @@ class CostMetrics:
             *_rates(self._book, now_ms),
             *_amounts(self._book, now_ms),
             *_goodput(self._book, now_ms),
-            *_standing(self._book, self._budgets(), now_ms),
+            *_standing(self._book, self._rules(), now_ms),
         ]
         if self._samples is not None:
             self._write(self._samples, now_ms)
@@ -180,21 +178,20 @@ def _goodput(book: LedgerBook, now_ms: int) -> Iterator[PhaseSample]:
             yield PhaseSample(TEAM_GOODPUT, _labels(("cluster", "team"), one.keys), ratio)
 
 
-def _standing(book: LedgerBook, budgets: Sequence[Budget], now_ms: int) -> Iterator[PhaseSample]:
-    if not budgets:
+def _standing(book: LedgerBook, rules: CostRules, now_ms: int) -> Iterator[PhaseSample]:
+    if not rules.budgets:
         return
     month = month_of(book, now_ms)
-    spent = {
-        one: spent_by(book, one, month, now_ms) for one in {Dimension(budget.of[0]) for budget in budgets}
-    }
-    for budget in budgets:
-        kind, name = budget.of
-        of = spent[Dimension(kind)].get((name, budget.currency))
-        stands = standing(
-            Dimension(kind), name, budget.currency, as_quanta(budget.amount), of, month
-        ).forecast
-        labels = {"of": kind, "name": name, "currency": budget.currency}
+    kinds = {Dimension(budget.of[0]) for budget in rules.budgets}
+    spent = {one: spent_by(book, one, month, now_ms) for one in kinds}
+    for budget in rules.budgets:
+        kind, name = Dimension(budget.of[0]), budget.of[1]
+        amount = as_quanta(budget.amount)
+        stands = standing(kind, name, budget.currency, amount, spent[kind], month, rules.rates).forecast
+        labels = {"of": kind.value, "name": name, "currency": budget.currency}
         yield PhaseSample(BUDGET, labels, float(budget.amount))
+        if stands is None:
+            continue
         yield PhaseSample(BUDGET_SPENT, labels, _amount(stands.spent))
         if stands.expected is not None:
             yield PhaseSample(BUDGET_EXPECTED, labels, _amount(stands.expected))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from trilens.ledger.answers.cost import whole_hours
@@ -15,10 +14,6 @@ if TYPE_CHECKING:
 
 _MOST_DIMENSIONS: Final = 4
 _DEFAULT_MS: Final = 24 * HOUR_MS
-
-
-def clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def read_window(params: Params, now_ms: int) -> Window:

@@ -6,8 +6,6 @@ from collections import defaultdict
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
 from trilens.ledger.answers.cost import booked_stretches, by_keys, hours_known, largest_first
 from trilens.ledger.answers.known_time import known_ms
 from trilens.ledger.answers.run_cost import RunLife, run_costs
@@ -20,9 +18,8 @@ from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Unit, Window
 from trilens.model.run import RunId
 from trilens.model.workload import WorkloadKey
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.money.cost_answers import UnitLine, UnitsAnswer
-from trilens.serve.money.cost_params import clock_ms, read_window
+from trilens.serve.money.cost_params import read_window
 from trilens.serve.money.cost_view import (
     amount_text,
     decimal_text,
@@ -30,10 +27,9 @@ from trilens.serve.money.cost_view import (
     keys_answer,
     warnings_answer,
 )
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
     from trilens.model.ledger_sums import Sum
     from trilens.model.query import QueryGuard
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
     Spans = Sequence[tuple[int, int]]
 
@@ -54,37 +50,34 @@ _MILLION: Final = 1_000_000
 
 
 class _Counted(NamedTuple):
-    """How many, and what to say about it."""
+    """How many, None where nobody told of any; and what to say about it."""
 
-    units: Decimal
+    units: Decimal | None
     detail: str = ""
 
 
-class CostUnitsApi:
-    """What is None told nothing."""
+_NO_STEP: Final = _Counted(None, "no step")
+_LOST: Final = _Counted(Decimal(0), "no step that was kept")
 
+
+class CostUnitsApi:
     def __init__(
         self,
         book: LedgerBook,
-        facts: FactSource | None,
-        signals: SignalSource | None,
-        runs: RunSource | None,
-        runner: QueryRunner,
-        max_body: int,
-        *,
-        now_ms: Callable[[], int] = clock_ms,
+        facts: FactSource,
+        signals: SignalSource,
+        runs: RunSource,
+        questions: Questions,
     ) -> None:
         self._book = book
         self._facts = facts
         self._signals = signals
         self._runs = runs
-        self._runner = runner
-        self._max_body = max_body
-        self._now_ms = now_ms
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        now_ms = self._now_ms()
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
         window, unit = read_window(params, now_ms), _unit(params)
         book = self._book
         if unit is not Unit.IMPROVEMENT and window.to_ms - window.from_ms > _MOST_DAYS * _DAY_MS:
@@ -92,12 +85,11 @@ class CostUnitsApi:
                 f'invalid parameter "from": at most {_MOST_DAYS} days for cost per {unit.value}',
                 hint="name a shorter window",
             )
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
 
-        def work() -> tuple[bytes, bool]:
+        def read(guard: QueryGuard) -> UnitsAnswer:
             booked = book.hours(window.from_ms, window.to_ms, guard=guard)
             hours = hours_known(booked, window, now_ms)
-            answer = UnitsAnswer(
+            return UnitsAnswer(
                 window.from_ms,
                 window.to_ms,
                 unit.value,
@@ -107,9 +99,8 @@ class CostUnitsApi:
                 hours_answer(hours),
                 warnings_answer(hours),
             )
-            return pack(success(msgspec.json.encode(answer)), gzip)
 
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read)
 
     def _lines(
         self, book: LedgerBook, unit: Unit, window: Window, spans: Spans, guard: QueryGuard
@@ -124,8 +115,10 @@ class CostUnitsApi:
             done = self._trained(unit, spans, guard)
         if unit in (Unit.REQUEST, Unit.TOKEN):
             answered = self._served(unit, spans, guard)
-        if done:
+        if done or unit is Unit.STEP:
             costs = by_keys(book.sums([Dimension.RUN], window, guard=guard))
+            if unit is Unit.STEP:  # every run is to come to some: without one it has cost something for none
+                done = {**{one.keys[0]: _NO_STEP for one in costs if one.keys[0] is not None}, **done}
             yield from self._told(Dimension.RUN, costs, done, guard)
         if answered:
             costs = by_keys(book.sums([Dimension.WORKLOAD], window, guard=guard))
@@ -150,7 +143,7 @@ class CostUnitsApi:
                 amount_text(cost.quanta) if cost.currency else None,
                 cost.gpu_ms,
                 cost.unpriced_ms,
-                float(found.units),
+                float(found.units) if found.units is not None else None,
                 decimal_text(each) if each is not None else None,
                 found.detail,
             )
@@ -158,15 +151,13 @@ class CostUnitsApi:
     def _name(self, key: object, guard: QueryGuard) -> str | None:
         if isinstance(key, WorkloadKey):
             return key.name
-        found = self._runs.runs(run=RunId(str(key)), limit=1, guard=guard) if self._runs is not None else []
+        found = self._runs.runs(run=RunId(str(key)), limit=1, guard=guard)
         return found[0].name if found else None
 
     def _trained(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
-        if self._facts is None:
-            return {}
         steps: defaultdict[RunId, int] = defaultdict(int)
         tokens: defaultdict[RunId, int] = defaultdict(int)
-        losses = KnownLosses(self._facts, self._now_ms())
+        losses = KnownLosses(self._facts, self._questions.now_ms())
         for from_ms, to_ms in spans:
             facts = self._facts.facts(from_ms, to_ms, guard=guard)
             lost = losses.of(facts, guard=guard)
@@ -175,12 +166,10 @@ class CostUnitsApi:
                 if done.tokens is not None:
                     tokens[run] += done.tokens
         if unit is Unit.STEP:
-            return {run: _Counted(Decimal(count)) for run, count in steps.items()}
+            return {run: _Counted(Decimal(count)) if count else _LOST for run, count in steps.items()}
         return {run: _Counted(Decimal(count) / _MILLION) for run, count in tokens.items()}
 
     def _served(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
-        if self._facts is None or self._signals is None:
-            return {}
         found: defaultdict[WorkloadKey, list[Served]] = defaultdict(list)
         for from_ms, to_ms in spans:
             facts = self._facts.facts(from_ms, to_ms, guard=guard)
@@ -202,12 +191,10 @@ class CostUnitsApi:
     def _improvements(self, book: LedgerBook, window: Window, guard: QueryGuard) -> Iterator[UnitLine]:
         """Of runs that cost something in the window, over their whole lives."""
         source = self._runs
-        if source is None:
-            return
         spent = by_keys(book.sums([Dimension.RUN], window, guard=guard))
         counted: dict[object, _Counted] = {}
         lives: list[RunLife] = []
-        now_ms = self._now_ms()
+        now_ms = self._questions.now_ms()
         for run in [RunId(str(one.keys[0])) for one in spent if one.keys[0] is not None][:_MOST_RUNS]:
             validations = source.validations(run, guard=guard)
             metric = default_metric([name for one in validations for name in one.values], ())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trilens.ledger.answers.goodput import goodput
 from trilens.model.ledger import as_amount
 from trilens.model.workload import WorkloadKey
+from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.money.cost_answers import (
     BudgetAnswer,
@@ -59,7 +60,7 @@ def hours_answer(hours: HoursKnown) -> HoursAnswer:
 
 
 def warnings_answer(hours: HoursKnown) -> list[WarningAnswer]:
-    return [WarningAnswer(*one) for one in hours.warnings]
+    return [WarningAnswer(*doubt, gpu_ms, count) for doubt, gpu_ms, count in hours.warnings]
 
 
 def cost_line(by: Sequence[Dimension], line: Line, *, comparable: bool = True) -> CostLine:
@@ -187,14 +188,15 @@ def budget_answer(one: BudgetStanding) -> BudgetAnswer:
         one.name,
         one.currency,
         amount_text(one.amount),
-        amount_text(told.spent),
-        told.spent / one.amount,
-        _amount(told.expected),
-        _amount(told.low),
-        _amount(told.high),
+        amount_text(told.spent) if told is not None else None,
+        told.spent / one.amount if told is not None else None,
+        _amount(told.expected) if told is not None else None,
+        _amount(told.low) if told is not None else None,
+        _amount(told.high) if told is not None else None,
         one.state.value,
         one.exceeded_ms,
         one.unpriced_ms,
+        DoubtAnswer(*one.gap) if one.gap is not None else None,
     )
 
 

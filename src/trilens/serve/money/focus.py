@@ -13,11 +13,10 @@ from trilens.ledger.focus.writing import FocusFormat, focus_pieces
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
 from trilens.model.query import QueryGuard
-from trilens.serve.money.cost_params import clock_ms, read_window
-from trilens.serve.params import read_params
+from trilens.serve.money.cost_params import read_window
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from trilens.ledger.source import LedgerBook
     from trilens.model.ledger_sums import Window
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
 _LONGEST_S: Final = 3_600.0  # a month of ten thousand GPUs; it ends with its client
 
@@ -34,19 +33,14 @@ class FocusApi:
     def __init__(
         self,
         book: LedgerBook,
-        runner: QueryRunner,
-        max_body: int,
-        *,
-        now_ms: Callable[[], int] = clock_ms,
+        questions: Questions,
     ) -> None:
         self._book = book
-        self._runner = runner
-        self._max_body = max_body
-        self._now_ms = now_ms
+        self._questions = questions
 
     async def export(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        book, now_ms = self._book, self._now_ms()
+        params = await self._questions.params(request)
+        book, now_ms = self._book, self._questions.now_ms()
         window, form, issuer = read_window(params, now_ms), _format(params), _issuer(params)
         guard = QueryGuard(timeout_s=_LONGEST_S)
 
@@ -61,7 +55,7 @@ class FocusApi:
                 "Trilens-Hours-Open": str(hours.open),
             }
 
-        told = await self._runner.run(request, guard, beside)
+        told = await self._questions.runner.run(request, guard, beside)
         pieces = focus_pieces(focus_batches(book, window, issuer, guard=guard), form)
         return StreamingResponse(
             self._sent(request, guard, pieces),
@@ -73,7 +67,9 @@ class FocusApi:
         self, request: Request, guard: QueryGuard, pieces: Iterator[bytes]
     ) -> AsyncIterator[bytes]:
         """The next is made when the last has gone: a slow client fills no memory."""
-        while (piece := await self._runner.run(request, guard, lambda: next(pieces, None))) is not None:
+        while (
+            piece := await self._questions.runner.run(request, guard, lambda: next(pieces, None))
+        ) is not None:
             yield piece
 
 

@@ -6,15 +6,12 @@ import time
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from trilens.ledger.booked_sums import node_sums
 from trilens.ledger.due_hours import hour_of
 from trilens.ledger.verify import verify_sums
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.ledger_sums import Window
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.money.ledger_answers import (
     HourAnswer,
     HourWarning,
@@ -23,10 +20,9 @@ from trilens.serve.money.ledger_answers import (
     RecomputeAnswer,
     VerifyAnswer,
 )
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from starlette.requests import Request
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
 _DAY_MS: Final = 24 * HOUR_MS
 _MOST_MISMATCHES: Final = 1_000
@@ -47,58 +43,42 @@ _SEVERAL: Final = "several"  # as the book calls more than one currency
 
 
 class LedgerApi:
-    def __init__(self, book: LedgerBook, keeper: LedgerKeeper, runner: QueryRunner, max_body: int) -> None:
+    def __init__(self, book: LedgerBook, keeper: LedgerKeeper, questions: Questions) -> None:
         self._book = book
         self._keeper = keeper
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def state(self, request: Request) -> Response:
         """Of all hours, or of those of a span."""
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         from_ms = params.time_ms("from", 0) if params.first("from") else None
         to_ms = params.time_ms("to", 0) if params.first("to") else None
-        return self._reply(request, msgspec.json.encode(_state(self._keeper, from_ms, to_ms)))
+        return await self._questions.answer(request, lambda _: _state(self._keeper, from_ms, to_ms))
 
     async def hours(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         from_ms, to_ms = _span(params)
 
-        def answered(book: LedgerBook, guard: QueryGuard) -> bytes:
-            return msgspec.json.encode([_hour(one) for one in book.hours(from_ms, to_ms, guard=guard)])
+        def read(guard: QueryGuard) -> list[HourAnswer]:
+            return [_hour(one) for one in self._book.hours(from_ms, to_ms, guard=guard)]
 
-        return await self._asked(request, answered)
+        return await self._questions.answer(request, read)
 
     async def verify(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        from_ms, to_ms = _span(params)
-
-        def answered(book: LedgerBook, guard: QueryGuard) -> bytes:
-            return msgspec.json.encode(_verified(book, from_ms, to_ms, guard))
-
-        return await self._asked(request, answered)
+        params = await self._questions.params(request)
+        span = _span(params)
+        return await self._questions.answer(request, lambda guard: _verified(self._book, *span, guard))
 
     async def recompute(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         if not (params.first("from") and params.first("to")):
             raise RequestError("`from` and `to` say which hours to compute again")
-        keeper, span = self._keeper, _span(params)
+        span = _span(params)
 
-        def asked(book: LedgerBook, guard: QueryGuard) -> bytes:
-            return msgspec.json.encode(RecomputeAnswer(keeper.recompute(*span, guard=guard)))
+        def ask(guard: QueryGuard) -> RecomputeAnswer:
+            return RecomputeAnswer(self._keeper.recompute(*span, guard=guard))
 
-        return await self._asked(request, asked)
-
-    def _reply(self, request: Request, data: bytes) -> Response:
-        return packed_response(pack(success(data), accepts_gzip(request)))
-
-    async def _asked(self, request: Request, answered: Callable[[LedgerBook, QueryGuard], bytes]) -> Response:
-        book, guard, gzip = self._book, self._runner.guard(), accepts_gzip(request)
-
-        def work() -> tuple[bytes, bool]:
-            return pack(success(answered(book, guard)), gzip)
-
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, ask)
 
 
 def _span(params: Params) -> tuple[int, int]:
@@ -143,7 +123,7 @@ def _hour(one: BookedHour) -> HourAnswer:
         one.currency,
         one.prices,
         one.digest,
-        [HourWarning(*warning) for warning in one.warnings],
+        [HourWarning(*doubt, gpu_ms) for doubt, gpu_ms in one.warnings],
     )
 
 
@@ -156,18 +136,18 @@ def _verified(book: LedgerBook, from_ms: int, to_ms: int, guard: QueryGuard) -> 
     node_hours = rows = gpu_ms = 0
     hours = _latest(book, Window(from_ms, to_ms), guard)
     for window in _stretches(hours):
-        named, bills, batches = _of_one_state(book, window, guard)
+        named, damaged, bills, batches = _of_one_state(book, window, guard)
         sums = node_sums(batches)
         there = _rows_by_hour(batches)
         node_hours += len(bills)
         rows += there.total()
-        for hour, one in named.items():
-            if there[hour] != one.rows:
-                text = (
-                    f"{there[hour]} rows are there, and {one.rows} were written; "
-                    "computing the hour again mends that"
-                )
-                found.append(MismatchAnswer(hour, "", "", "rows", text))
+        for hour in damaged:
+            text = (
+                f"{there[hour]} rows are there, and {named[hour].rows} were written"
+                if there[hour] != named[hour].rows
+                else "other rows or bills are there than were written"
+            )
+            found.append(MismatchAnswer(hour, "", "", "rows", f"{text}; computing the hour again mends that"))
         for bill in bills:
             gpu_ms += bill.gpu_ms
             billed[bill.currency] += sum(bill.components.values())
@@ -201,19 +181,20 @@ def _stretches(hours: Mapping[int, BookedHour]) -> Iterator[Window]:
 
 def _of_one_state(
     book: LedgerBook, window: Window, guard: QueryGuard
-) -> tuple[Mapping[int, BookedHour], Sequence[NodeBill], Sequence[pa.RecordBatch]]:
-    """Hours with their bills and rows. If one is written meanwhile they are read again."""
+) -> tuple[Mapping[int, BookedHour], Sequence[int], Sequence[NodeBill], Sequence[pa.RecordBatch]]:
+    """Hours, those that are damaged, bills and rows. If one is written meanwhile they are read again."""
     named = _latest(book, window, guard)
     while named:
         guard.check()
+        damaged = book.incomplete(window.from_ms, window.to_ms, guard=guard)
         bills = book.bills(window.from_ms, window.to_ms, guard=guard)
         batches = list(book.rows(window, guard=guard))
         before, named = named, _latest(book, window, guard)
         if {hour: one.digest for hour, one in named.items()} == {
             hour: one.digest for hour, one in before.items()
         }:
-            return named, bills, batches
-    return {}, [], []  # they have expired
+            return named, damaged, bills, batches
+    return {}, [], [], []  # they have expired
 
 
 def _rows_by_hour(batches: Sequence[pa.RecordBatch]) -> Counter[int]:

@@ -27,6 +27,7 @@ class LedgerAnswer(msgspec.Struct, frozen=True):
 class HourWarning(msgspec.Struct, frozen=True):
     code: str
     text: str
+    remedy: str | None
     gpu_ms: int
 
 

@@ -15,6 +15,7 @@ from trilens.ledger.booking import HOURS_AT_ONCE, Booking
 from trilens.ledger.due_hours import DueHours, Reason, hour_of
 from trilens.ledger.known_losses import KnownLosses
 from trilens.model.errors import QueryCancelled, StoreError, TrilensError
+from trilens.model.finding import FindingKind
 from trilens.model.ledger import HOUR_MS
 from trilens.model.query import QueryGuard
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.ledger.due_hours import Stretch
     from trilens.ledger.prices.rates import PriceBook
     from trilens.ledger.source import FactSource, LedgerBook, SignalSource
+    from trilens.model.finding import FindingInterval
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +35,12 @@ _OPEN_EVERY_MS: Final = 60_000
 _OPEN_SHARE: Final = 10  # at most a tenth of the time goes into the open hour
 _LOOK_S: Final = 5.0
 _AFTER_FAILURE_S: Final = 5.0
-_ROWS_AT_ONCE: Final = 20_000
+ROWS_AT_ONCE: Final = 20_000
 _READ_S: Final = 600.0  # for a day of a large fleet, in the background
 _LATE_EVERY_MS: Final = 5 * 60_000  # a program that comes back tells of hours for a while
+_WHOLE_EVERY_MS: Final = HOUR_MS
 _OVERLAP_MS: Final = 2 * 60_000  # for records that were on their way when an hour was last computed
+_KEPT_MS: Final = 2_000  # what is told of is on disk by then
 _IN_NO_HURRY: Final = (Reason.PRICES, Reason.AGAIN, Reason.MISSED)
 
 
@@ -93,9 +97,9 @@ class LedgerKeeper:
         prices: PriceBook,
         *,
         kept_for: timedelta,
-        booked_for: timedelta | None = None,
-        late: LateRecords | None = None,
-        imports: ImportedTime | None = None,
+        booked_for: timedelta,
+        late: LateRecords,
+        imports: ImportedTime,
         on_booked: Callable[[int], None] | None = None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -107,7 +111,7 @@ class LedgerKeeper:
         self._book = book
         self._prices = prices
         self._kept_ms = round(kept_for.total_seconds() * 1000)
-        self._booked_ms = round(booked_for.total_seconds() * 1000) if booked_for is not None else None
+        self._booked_ms = round(booked_for.total_seconds() * 1000)
         self._late = late
         self._imports = imports
         self._on_booked = on_booked
@@ -117,10 +121,12 @@ class LedgerKeeper:
         self._priced = ""
         self._late_since = 0
         self._late_due_ms = 0
+        self._whole_due_ms = 0
         self._open_due_ms = 0
         self._open_fails = False
         self._lock = threading.Lock()
         self._told: dict[int, Reason] = {}
+        self._found: dict[int, int] = {}  # hours, and when a stall of theirs was told of
         self.state = KeeperState()
         self._guard = QueryGuard()
         self._stopping = threading.Event()
@@ -154,6 +160,15 @@ class LedgerKeeper:
     def imported(self, hours: Iterable[int]) -> None:
         """An import tells of these."""
         self._tell(self._still_booked(hours), Reason.IMPORTED)
+
+    def found(self, findings: Iterable[FindingInterval]) -> None:
+        """Detectors found these, or that they are over: hours with a stall of a run are due again."""
+        now_ms = self._clock_ms()
+        for one in findings:
+            if one.finding.kind is FindingKind.STALL and one.finding.subject.run is not None:
+                hours = range(hour_of(one.finding.onset_ms), (one.ended_ms or one.seen_ms) + 1, HOUR_MS)
+                with self._lock:
+                    self._found |= dict.fromkeys(hours, now_ms)
 
     def use_prices(self, prices: PriceBook) -> None:
         """From now on, and for hours that were computed with others."""
@@ -235,7 +250,7 @@ class LedgerKeeper:
 
     def _unbooked_imports(self) -> list[int]:
         """Of hours that an import told of after they were last computed: the server was stopped meanwhile."""
-        told = self._imports.told_hours(guard=self._new_guard()) if self._imports is not None else {}
+        told = self._imports.told_hours(guard=self._new_guard())
         if not told:
             return []
         booked = self._book.hours(min(told), max(told) + 1, guard=self._new_guard())
@@ -245,8 +260,6 @@ class LedgerKeeper:
 
     def _still_booked(self, hours: Iterable[int]) -> list[int]:
         """A job may have begun long before the first hour that the book keeps."""
-        if self._booked_ms is None:
-            return [*hours]
         oldest_ms = self._clock_ms() - self._booked_ms
         return [hour for hour in hours if hour + HOUR_MS > oldest_ms]
 
@@ -254,9 +267,14 @@ class LedgerKeeper:
         due = working.due
         with self._lock:
             told, self._told = self._told, {}
+            found = [hour for hour, at_ms in self._found.items() if abs(now_ms - at_ms) >= _KEPT_MS]
+            for hour in found:
+                del self._found[hour]
         for hour, reason in told.items():
             due.want([hour], reason)
+        due.want_found(found)
         self._look_for_late(due, now_ms)
+        self._look_for_damage(due, now_ms)
         if self._first_ms is None:
             self._first_ms = self._facts.first_ms(guard=self._new_guard())
         if self._priced != self._prices.digest:
@@ -266,11 +284,21 @@ class LedgerKeeper:
         due.look(now_ms, first_ms)
 
     def _look_for_late(self, due: DueHours, now_ms: int) -> None:
-        if self._late is None or 0 < self._late_due_ms - now_ms <= _LATE_EVERY_MS:
+        if 0 < self._late_due_ms - now_ms <= _LATE_EVERY_MS:
             return
         found = self._late.late_hours(self._late_since, guard=self._new_guard())
         due.want_late({hour: at_us // 1000 for hour, at_us in found.commits.items()})
         self._late_since, self._late_due_ms = found.upto, now_ms + _LATE_EVERY_MS
+
+    def _look_for_damage(self, due: DueHours, now_ms: int) -> None:
+        """As far as what hours came from is kept; of others less is better than nothing."""
+        if 0 < self._whole_due_ms - now_ms <= _WHOLE_EVERY_MS:
+            return
+        lost = self._book.incomplete(now_ms - self._kept_ms, hour_of(now_ms), guard=self._new_guard())
+        if lost:
+            log.warning("hours of the ledger have lost rows: computed again", extra={"hours": len(lost)})
+        due.want(lost, Reason.DAMAGED)
+        self._whole_due_ms = now_ms + _WHOLE_EVERY_MS
 
     def _is_open_due(self, now_ms: int) -> bool:
         """Also when the clock has jumped back."""
@@ -307,7 +335,7 @@ class LedgerKeeper:
                 held.append(next(hours))
             hour -= HOUR_MS
             may_wait = hour >= stretch.from_ms and not self._is_open_due(self._clock_ms())
-            if may_wait and sum(len(one.hour.rows) for one in held) < _ROWS_AT_ONCE:
+            if may_wait and sum(len(one.hour.rows) for one in held) < ROWS_AT_ONCE:
                 continue  # a few rows take as long to write as one
             self._write_held(working.due, held, stretch.reason, now_ms)
             held = []

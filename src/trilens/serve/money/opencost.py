@@ -16,8 +16,7 @@ from trilens.ledger.answers.opencost import IDLE, UNALLOCATED, allocations
 from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.ledger_sums import Window
-from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
-from trilens.serve.money.cost_params import clock_ms
+from trilens.serve.envelope import JSON
 from trilens.serve.money.opencost_params import (
     read_filter,
     read_idle,
@@ -25,17 +24,17 @@ from trilens.serve.money.opencost_params import (
     read_sets,
     read_window,
 )
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from starlette.requests import Request
 
     from trilens.ledger.answers.opencost import Allocation
     from trilens.ledger.source import LedgerBook
+    from trilens.model.query import QueryGuard
     from trilens.serve.money.opencost_params import Span
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
 _MINUTE_MS: Final = 60_000
 _NOT_KNOWN: Final = (
@@ -84,15 +83,10 @@ class OpenCostApi:
     def __init__(
         self,
         book: LedgerBook,
-        runner: QueryRunner,
-        max_body: int,
-        *,
-        now_ms: Callable[[], int] = clock_ms,
+        questions: Questions,
     ) -> None:
         self._book = book
-        self._runner = runner
-        self._max_body = max_body
-        self._now_ms = now_ms
+        self._questions = questions
 
     async def compute(self, request: Request) -> Response:
         try:
@@ -102,15 +96,14 @@ class OpenCostApi:
             return Response(orjson.dumps(body), e.http_status, media_type=JSON)
 
     async def _compute(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
-        now_ms = self._now_ms()
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
         span = read_window(params, datetime.fromtimestamp(now_ms / 1000, UTC))
         sets, by, idle = read_sets(params, span), read_properties(params), read_idle(params)
         where = read_filter(params)
         book = self._book
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
 
-        def work() -> tuple[bytes, bool]:
+        def body(guard: QueryGuard) -> bytes:
             data, unpriced_ms = [], 0
             for one in sets:
                 guard.check()
@@ -120,9 +113,9 @@ class OpenCostApi:
             answer: dict[str, Any] = {"code": 200, "data": data}
             if unpriced_ms:
                 answer["warning"] = f"{unpriced_ms / HOUR_MS:.2f} GPU-hours have no price and are in no cost"
-            return pack(orjson.dumps(answer), gzip)
+            return orjson.dumps(answer)
 
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer_bytes(request, body)
 
 
 def _answer(allocation: Allocation, span: Span, now_ms: int) -> dict[str, Any]:

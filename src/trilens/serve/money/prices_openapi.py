@@ -25,8 +25,8 @@ _MACHINE: Final = [
         "schema": {"type": "string", "enum": [*Purchase]},
     },
     parameter("cluster", "query", "Its cluster."),
-    parameter("node", "query", "Its name."),
-    parameter("gpus", "query", "How many GPUs it has; 1 if left out."),
+    parameter("node", "query", "Its name; what is not asked for is as that machine tells it."),
+    parameter("gpus", "query", "How many GPUs it has; if left out as many as are known, or 1."),
     parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out."),
 ]
 

@@ -1,0 +1,52 @@
+"""Incidents: kept whole, each under its id, and read back for any span of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilens.store import sql
+from trilens.store.finding_rows import INCIDENTS, incident_of, incident_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trilens.model.incident import Incident
+    from trilens.model.query import QueryGuard
+    from trilens.store.engine import Engine
+    from trilens.store.record_writer import RecordWriter
+
+
+class IncidentRecords:
+    """Thread-safe. What is told can be read a moment later, and survives the process once it was written; one
+    that is told again replaces what was told."""
+
+    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+        self._engine = engine
+        self._writer = writer
+
+    def put(self, incidents: Sequence[Incident]) -> None:
+        for incident in incidents:
+            self._writer.put(INCIDENTS, incident_row(incident))
+
+    def get(self, id: str, *, guard: QueryGuard | None = None) -> Incident | None:
+        found = self._incidents(f"id = {sql.text(id)}", guard)
+        return found[0] if found else None
+
+    def during(
+        self, from_ms: int, to_ms: int, *, limit: int | None = None, guard: QueryGuard | None = None
+    ) -> list[Incident]:
+        """Those that lasted at some time of it, both ends included, the latest first; at most so many."""
+        condition = f"onset_ms <= {to_ms} AND (to_ms IS NULL OR to_ms >= {from_ms})"
+        return self._incidents(condition, guard, limit)
+
+    def open(self) -> list[Incident]:
+        return self._incidents("to_ms IS NULL", None)
+
+    def _incidents(
+        self, condition: str, guard: QueryGuard | None, limit: int | None = None
+    ) -> list[Incident]:
+        statement = (
+            f"SELECT body FROM {INCIDENTS.name} FINAL WHERE {condition} ORDER BY onset_ms DESC, id"
+            + (f" LIMIT {limit}" if limit is not None else "")
+        )
+        return [incident_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
