@@ -213,12 +213,6 @@ def test_a_sample_that_another_wrote_first_is_told(fleet: Fleet) -> None:
     assert manager.states()[0].rules[0].last_error == "1 samples were refused: at the time of another value"
 
 
-def test_alerts_are_kept_but_not_evaluated(fleet: Fleet) -> None:
-    manager = fleet.rules(*groups(group("{alert: Hot, expr: vector(1)}")))
-    fleet.run(manager, fleet.now_ms)
-    assert manager.states()[0].rules[0].health == "unknown"
-
-
 def test_a_pass_reads_a_selector_once_until_something_is_recorded_under_its_name(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

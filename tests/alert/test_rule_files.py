@@ -10,7 +10,7 @@ import pytest
 
 from servers import require_server
 from trilens.alert.rule import AlertingRule, RecordingRule
-from trilens.alert.rule_file import parse_rules
+from trilens.alert.rule_file import parse_rules, read_rules
 from trilens.model.errors import ConfigError
 from trilens.rules import rule_files
 
@@ -118,3 +118,31 @@ def test_promtool_refuses_the_same(case: str, tmp_path: Path) -> None:
     command = [require_server("promtool"), "check", "rules", str(file)]
     done = subprocess.run(command, capture_output=True, check=False)
     assert done.returncode != 0
+
+
+def test_a_group_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yml"
+    file.write_text(
+        "groups:\n"
+        "- {name: a, rules: [{record: x, expr: up}]}\n"
+        "- {name: b, rules: [{record: x, expr: 'sum('}]}\n"
+        "- {name: c, rules: [{alert: X, expr: up, annotations: {s: '{{ $nope }}'}}]}\n"
+        "- {name: d, intervall: 5s}\n"
+        "- 5\n"
+        "- {name: e, rules: [{alert: X, expr: up, labels: {s: '{{ $labels.job }}'}}]}\n"
+    )
+    found = read_rules(file, timedelta(minutes=1))
+    assert [group.name for group in found.groups] == ["a", "e"]
+    said = [str(trouble) for trouble in found.troubles]
+    assert [text.removeprefix(str(tmp_path)) for text in said] == [
+        "/rules.yml:3:44: groups[1].rules[0].expr: unclosed left parenthesis, opened at 1:4",
+        "/rules.yml:4:56: groups[2].rules[0].annotations.s: template: __alert_X:1: undefined variable "
+        '"$nope"',
+        "/rules.yml:5:13: unknown setting 'groups[3].intervall' (did you mean 'interval'?)",
+        "/rules.yml:6:3: groups[4]: must be a group of `name: value`",
+    ]
+    with pytest.raises(ConfigError, match="unclosed left parenthesis"):
+        found.checked()
+    file.write_text("groups: [")
+    whole = read_rules(file, timedelta(minutes=1))
+    assert (whole.groups, len(whole.troubles)) == ((), 1)

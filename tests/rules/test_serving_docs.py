@@ -9,10 +9,10 @@ from recording_rules import shipped_rules
 from trilens.sdk.serving.program import ServingProgram
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
-RULES = tuple(shipped_rules("serving.yml"))
+RULES = tuple(shipped_rules("serving.yml", "serving-health.yml"))
 # Steps on the way, told by no page: they may change with any version.
 INNER = re.compile(
-    r".*_scraped:\w+|.*:bucket|.*_(sum|count):per_second|trilens:inference_(pod|scraped|server):info"
+    r".*_scraped:\w+|.*:bucket|.*_(sum|count):per_second|trilens:inference_(pod|scraped|server|server_known):info|trilens:inference_proxied_\w+:\w+"
 )
 
 
@@ -26,7 +26,9 @@ def test_every_series_that_the_rules_read_is_named() -> None:
         re.sub(r"_(bucket|sum|count)$", "", name)
         for rule in RULES
         for name in re.findall(
-            r"(?<![:\w])(?:vllm:|sglang:|nv_inference_|tgi_|inference_|gen_ai_server_)\w+", rule.expr
+            r"(?<![:\w])(?:vllm:|sglang:|nv_inference_|tgi_|inference_|gen_ai_server_|istio_|revision_|kn_|nginx_"
+            r"|envoy_cluster_up)\w+",
+            rule.expr,
         )
     }
     named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"`([\w:]+)`", PAGE)}

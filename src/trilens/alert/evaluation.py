@@ -9,27 +9,32 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from trilens.alert.active import ALERTS, ALERTS_FOR_STATE, OUTAGE_TOLERANCE_MS, ActiveAlerts, Before
 from trilens.alert.pass_source import PassSource
 from trilens.alert.recorded import RecordedSeries
 from trilens.alert.rule import RecordingRule
 from trilens.alert.schedule import Schedule
 from trilens.model.errors import PromQLEvalError, QueryCancelled, TrilensError
-from trilens.model.labels import METRIC_NAME, LabelFrame
+from trilens.model.labels import METRIC_NAME, LabelFrame, make_labels
 from trilens.model.series import Matcher, SelectRequest, stale_mask
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from trilens.alert.rule import Rule, RuleGroup
+    from trilens.alert.rule import AlertingRule, Rule, RuleGroup
+    from trilens.alert.templates.expand import External
     from trilens.collect.sink import SampleSink
+    from trilens.model.alert import Alert
     from trilens.model.query import QueryGuard
     from trilens.model.series import AppendOutcome
+    from trilens.promql.result import QueryResult
     from trilens.promql.source import SeriesSource
 
 log = logging.getLogger(__name__)
 
 Health = Literal["unknown", "ok", "err"]
+_ALERT_SERIES: Final = f"{ALERTS}|{ALERTS_FOR_STATE}"
 
 
 @dataclass(slots=True)
@@ -43,6 +48,7 @@ class RuleState:
     last_evaluation_ms: int | None = None
     evaluation_s: float = 0.0
     recorded: RecordedSeries | None = None  # None until the first time
+    active: ActiveAlerts | None = None  # of an alerting rule; None until the first time
 
 
 @dataclass(slots=True)
@@ -65,16 +71,13 @@ class GroupState:
 
 def new_states(groups: Sequence[RuleGroup]) -> list[GroupState]:
     """All groups at once, for what rules know of each other."""
-    by_record: dict[str, list[RecordingRule]] = {}
+    by_name: dict[tuple[type, str], list[Rule]] = {}
     for group in groups:
         for rule in group.rules:
-            if isinstance(rule, RecordingRule):
-                by_record.setdefault(rule.record, []).append(rule)
+            by_name.setdefault((type(rule), rule.name), []).append(rule)
 
     def is_alone(rule: Rule) -> bool:
-        return (
-            isinstance(rule, RecordingRule) and sum(_may_meet(rule, r) for r in by_record[rule.record]) == 1
-        )
+        return sum(_may_meet(rule, other) for other in by_name[type(rule), rule.name]) == 1
 
     return [
         GroupState(group, tuple(RuleState(rule, is_alone(rule)) for rule in group.rules), Schedule.of(group))
@@ -82,10 +85,10 @@ def new_states(groups: Sequence[RuleGroup]) -> list[GroupState]:
     ]
 
 
-def _may_meet(one: RecordingRule, other: RecordingRule) -> bool:
+def _may_meet(one: Rule, other: Rule) -> bool:
     """Whether two rules of one name may record one series: not where a label of both has two values."""
-    labels = dict(other.labels)
-    return all(labels.get(name, value) == value for name, value in one.labels)
+    labels = dict(other.fixed_labels)
+    return all(labels.get(name, value) == value for name, value in one.fixed_labels)
 
 
 class GroupEvaluator:
@@ -98,24 +101,28 @@ class GroupEvaluator:
         guard: Callable[[], QueryGuard],
         *,
         lookback_ms: int,
+        external: External,
     ) -> None:
         self._source = source
         self._sink = sink
         self._guard = guard
         self._lookback_ms = lookback_ms
+        self._external = external
 
-    def evaluate(self, state: GroupState, at_ms: int) -> None:
-        """Never raises for what a rule or the store may do wrong: the rule's state has it."""
+    def evaluate(self, state: GroupState, at_ms: int) -> list[Alert]:
+        """The alerts to tell of. Never raises for what a rule or the store may do wrong: the rule's state
+        has it."""
         began = time.perf_counter()
         seen = PassSource(self._source)
         engine = Engine(seen, lookback_ms=self._lookback_ms)
         state.samples = 0
+        to_tell: list[Alert] = []
         for rule_state in state.rules:
-            if isinstance(rule_state.rule, RecordingRule):
-                self._evaluate_rule(state, rule_state, rule_state.rule, engine, seen, at_ms)
+            to_tell += self._evaluate_rule(state, rule_state, engine, seen, at_ms)
         state.iterations += 1
         state.last_evaluation_ms = at_ms
         state.evaluation_s = time.perf_counter() - began
+        return to_tell
 
     def end(self, orphans: list[RecordedSeries], at_ms: int) -> None:
         """Series of rules that are no more get their end; those that cannot stay in the list."""
@@ -128,47 +135,43 @@ class GroupEvaluator:
             orphans.remove(series)
 
     def _evaluate_rule(
-        self,
-        state: GroupState,
-        rule_state: RuleState,
-        rule: RecordingRule,
-        engine: Engine,
-        seen: PassSource,
-        at_ms: int,
-    ) -> None:
+        self, state: GroupState, rule_state: RuleState, engine: Engine, seen: PassSource, at_ms: int
+    ) -> list[Alert]:
         began = time.perf_counter()
         state.evaluations += 1
+        rule = rule_state.rule
+        to_tell: list[Alert] = []
         try:
-            error = self._record(state, rule_state, rule, engine, at_ms - state.group.query_offset_ms)
-            seen.recorded(rule.record)
+            if isinstance(rule, RecordingRule):
+                error = self._record(state, rule_state, rule, engine, at_ms - state.group.query_offset_ms)
+                seen.recorded(rule.record)
+            else:
+                error, to_tell = self._alert(state, rule_state, rule, engine, seen, at_ms)
         except QueryCancelled:
-            return  # the server stops, or the rules were reloaded
+            return []  # the server stops, or the rules were reloaded
         except TrilensError as e:
             error = str(e)
         except Exception as e:  # a defect in one rule's evaluation must not end the others
-            log.exception("a rule was not evaluated", extra={"rule": rule.record})
+            log.exception("a rule was not evaluated", extra={"rule": rule.name})
             error = f"internal error: {type(e).__name__}; the server's log has more"
         if error is not None:
             state.failures += 1
             if error != rule_state.last_error:
-                log.warning("a rule failed", extra={"rule": rule.record, "error": error})
+                log.warning("a rule failed", extra={"rule": rule.name, "error": error})
         rule_state.health = "ok" if error is None else "err"
         rule_state.last_error = error
         rule_state.last_evaluation_ms = at_ms
         rule_state.evaluation_s = time.perf_counter() - began
+        return to_tell
 
     def _record(
         self, state: GroupState, rule_state: RuleState, rule: RecordingRule, engine: Engine, at_ms: int
     ) -> str | None:
         """What is wrong with what was written, if anything. Raises TrilensError with nothing written."""
         guard = self._guard()
-        answer = engine.instant(rule.expr, at_ms, guard)
-        if answer.kind not in ("vector", "scalar"):
-            raise PromQLEvalError("rule result is not a vector or scalar")
+        answer = _vector(engine, rule.expr, at_ms, guard)
         if rule_state.recorded is None:
-            interval_ms = state.group.interval_ms
-            shown = self._shown_before(rule, interval_ms, at_ms, guard) if rule_state.alone else None
-            rule_state.recorded = RecordedSeries(shown)
+            rule_state.recorded = self._recorded(state, rule_state, rule.record, at_ms, guard)
         labels = _labelled(answer.labels, rule).settled()
         if not rule_state.recorded.is_same(labels):
             _refuse_equal(labels)
@@ -179,18 +182,74 @@ class GroupEvaluator:
         state.samples += len(labels)
         return _told(outcome)
 
+    def _alert(
+        self,
+        state: GroupState,
+        rule_state: RuleState,
+        rule: AlertingRule,
+        engine: Engine,
+        seen: PassSource,
+        at_ms: int,
+    ) -> tuple[str | None, list[Alert]]:
+        """The same, and the alerts to tell of."""
+        guard = self._guard()
+        seen_ms = at_ms - state.group.query_offset_ms
+        answer = _vector(engine, rule.expr, seen_ms, guard)
+        if rule_state.recorded is None:
+            rule_state.recorded = self._recorded(state, rule_state, _ALERT_SERIES, seen_ms, guard)
+        if rule_state.active is None:
+            active = ActiveAlerts(rule, state.group, self._external)
+            active.restore(self._active_before(rule, seen_ms, guard), at_ms, awaited=rule_state.alone)
+            rule_state.active = active
+
+        def ask(query: str) -> list[tuple[dict[str, str], float]]:
+            found = _vector(engine, query, at_ms, guard)
+            return [
+                (found.labels.labels(row), value) for row, value in enumerate(found.values[:, 0].tolist())
+            ]
+
+        rule_state.active.step(answer.labels, answer.values[:, 0], at_ms, ask)
+        if not len(rule_state.active) and not len(rule_state.recorded):
+            return None, []
+        outcome = rule_state.recorded.record(self._sink, *rule_state.active.series(), seen_ms)
+        for metric in (ALERTS, ALERTS_FOR_STATE):
+            seen.recorded(metric)
+        state.samples += len(rule_state.recorded)
+        return _told(outcome), rule_state.active.to_tell(at_ms)
+
+    def _recorded(
+        self, state: GroupState, rule_state: RuleState, names: str, at_ms: int, guard: QueryGuard
+    ) -> RecordedSeries:
+        if not rule_state.alone:
+            return RecordedSeries()
+        return RecordedSeries(
+            self._shown_before(rule_state.rule, names, state.group.interval_ms, at_ms, guard)
+        )
+
+    def _active_before(self, rule: AlertingRule, at_ms: int, guard: QueryGuard) -> Iterator[Before]:
+        """What was active when this rule was last evaluated, before a restart."""
+        request = SelectRequest(
+            (Matcher(METRIC_NAME, "=", ALERTS_FOR_STATE), *_own(rule)), at_ms - OUTAGE_TOLERANCE_MS, at_ms - 1
+        )
+        found = self._source.select(request, guard)
+        t, v, offsets = found.samples
+        last = offsets[1:] - 1
+        alive = np.flatnonzero(last >= offsets[:-1])
+        for row in alive[np.isfinite(v[last[alive]])].tolist():
+            labels = found.labels.labels(row)
+            del labels[METRIC_NAME]
+            yield Before(make_labels(labels), int(v[last[row]]) * 1000, int(t[last[row]]))
+
     def _shown_before(
-        self, rule: RecordingRule, interval_ms: int, at_ms: int, guard: QueryGuard
+        self, rule: Rule, names: str, interval_ms: int, at_ms: int, guard: QueryGuard
     ) -> LabelFrame:
         """What this rule recorded before a restart and a query would still show.
 
         A sample of ours is a whole number of intervals old, to the millisecond; the same name from elsewhere
         is not.
         """
-        own = [Matcher(name, "=", value) for name, value in rule.labels]
-        request = SelectRequest(
-            (Matcher(METRIC_NAME, "=", rule.record), *own), at_ms - self._lookback_ms, at_ms - 1
-        )
+        name = Matcher(METRIC_NAME, "=~" if names is _ALERT_SERIES else "=", names)
+        request = SelectRequest((name, *_own(rule)), at_ms - self._lookback_ms, at_ms - 1)
         found = self._source.select(request, guard)
         t, v, offsets = found.samples
         last = offsets[1:] - 1
@@ -198,6 +257,19 @@ class GroupEvaluator:
         times = t[last[alive]]
         ours = (at_ms - times) % interval_ms == 0
         return found.labels.take(alive[ours & ~stale_mask(v[last[alive]])])
+
+
+def _own(rule: Rule) -> tuple[Matcher, ...]:
+    """The labels that all series of a rule have."""
+    named = () if isinstance(rule, RecordingRule) else (("alertname", rule.alert),)
+    return tuple(Matcher(name, "=", value) for name, value in (*rule.fixed_labels, *named))
+
+
+def _vector(engine: Engine, expr: str, at_ms: int, guard: QueryGuard) -> QueryResult:
+    answer = engine.instant(expr, at_ms, guard)
+    if answer.kind not in ("vector", "scalar"):
+        raise PromQLEvalError("rule result is not a vector or scalar")
+    return answer
 
 
 def _labelled(labels: LabelFrame, rule: RecordingRule) -> LabelFrame:

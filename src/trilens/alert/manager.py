@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 from trilens.alert.evaluation import GroupEvaluator, GroupState, new_states
-from trilens.alert.rule import RecordingRule
+from trilens.alert.handover import hand_over
+from trilens.alert.templates.expand import NO_ADDRESS
 from trilens.model.query import QueryGuard
 
 if TYPE_CHECKING:
@@ -17,8 +19,13 @@ if TYPE_CHECKING:
 
     from trilens.alert.recorded import RecordedSeries
     from trilens.alert.rule import RuleGroup
+    from trilens.alert.templates.expand import External
     from trilens.collect.sink import SampleSink
+    from trilens.model.alert import Alert
+    from trilens.model.errors import ConfigError
     from trilens.promql.source import SeriesSource
+
+log = logging.getLogger(__name__)
 
 _THREADS: Final = 4  # groups evaluated side by side: a slow one does not hold up the others
 _LONGEST_WAIT_MS: Final = 60_000  # the clock may be set meanwhile
@@ -35,11 +42,21 @@ class RuleManager:
         guard: Callable[[], QueryGuard] = QueryGuard,
         *,
         lookback_ms: int = 300_000,
+        external: External = NO_ADDRESS,
+        on_alerts: Callable[[Sequence[Alert]], None] | None = None,
+        unread: tuple[ConfigError, ...] = (),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
+        """`on_alerts` gets, after each pass over a group, those of its alerts that fire or have just
+        resolved, and those again that were told a minute ago. It is called in the threads that evaluate."""
+        self.unread = unread  # groups that could not be read, and are left out
         self._make_guard = guard
         self._now_ms = now_ms
-        self._evaluator = GroupEvaluator(source, sink, self._guard, lookback_ms=lookback_ms)
+        self._on_alerts = on_alerts
+        self._external = external
+        self._evaluator = GroupEvaluator(
+            source, sink, self._guard, lookback_ms=lookback_ms, external=external
+        )
         self._states = new_states(groups)
         self._orphans: list[RecordedSeries] = []  # of rules that are no more, not ended yet
         self._guards: WeakSet[QueryGuard] = WeakSet()
@@ -70,19 +87,27 @@ class RuleManager:
     def reload(self, groups: Sequence[RuleGroup]) -> None:
         """Groups that did not change go on; series of rules that are no more end."""
         fresh = new_states(groups)
+        resolved: list[Alert] = []
         with self._changed:
             self._reloading = True
             try:
                 self._changed.wait_for(lambda: self._stopping or not any(s.running for s in self._states))
                 if self._stopping:
                     return  # groups that were waiting for a thread will not get one any more
+                self.unread = ()
                 kept = {state.group: state for state in self._states}
                 self._states = [kept.pop(state.group, state) for state in fresh]
-                self._orphans += _handed_over(list(kept.values()), self._states)
-                self._evaluator.end(self._orphans, self._now_ms())
+                gone = hand_over(list(kept.values()), self._states, self._external)
+                self._orphans += [rule.recorded for rule in gone if rule.recorded is not None]
+                now = self._now_ms()
+                resolved = [
+                    alert for rule in gone if rule.active is not None for alert in rule.active.end(now)
+                ]
+                self._evaluator.end(self._orphans, now)
             finally:
                 self._reloading = False
                 self._changed.notify_all()
+        self._tell(resolved)
 
     def take_due(self, now_ms: int) -> list[tuple[GroupState, int]]:
         """Groups to evaluate now, each with its moment; one that is late or still at work misses some."""
@@ -104,12 +129,19 @@ class RuleManager:
     def evaluate(self, state: GroupState, at_ms: int) -> None:
         """In the thread that calls."""
         try:
-            self._evaluator.evaluate(state, at_ms)
+            self._tell(self._evaluator.evaluate(state, at_ms))
         finally:
             with self._changed:
                 state.running = False
                 self._changed.notify_all()
                 self._evaluator.end(self._orphans, self._now_ms())
+
+    def _tell(self, alerts: Sequence[Alert]) -> None:
+        if alerts and self._on_alerts is not None:
+            try:
+                self._on_alerts(alerts)
+            except Exception:  # they are told again in a minute
+                log.exception("alerts were not handed on", extra={"alerts": len(alerts)})
 
     def _keep_time(self) -> None:
         while True:
@@ -131,22 +163,3 @@ class RuleManager:
             if self._stopping:
                 guard.cancel()
         return guard
-
-
-def _handed_over(old: list[GroupState], new: list[GroupState]) -> list[RecordedSeries]:
-    """A rule of the same name and labels takes over what one that is gone recorded; the rest is returned."""
-    left: dict[RecordingRule, list[RecordedSeries]] = {}
-    for state in old:
-        for rule_state in state.rules:
-            if isinstance(rule_state.rule, RecordingRule) and rule_state.recorded is not None:
-                left.setdefault(_without_expr(rule_state.rule), []).append(rule_state.recorded)
-    for state in new:
-        for rule_state in state.rules:
-            if isinstance(rule_state.rule, RecordingRule) and rule_state.recorded is None:
-                known = left.get(_without_expr(rule_state.rule))
-                rule_state.recorded = known.pop(0) if known else None
-    return [series for known in left.values() for series in known]
-
-
-def _without_expr(rule: RecordingRule) -> RecordingRule:
-    return RecordingRule(rule.record, "", rule.labels)

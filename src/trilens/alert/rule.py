@@ -17,6 +17,15 @@ class RecordingRule:
     expr: str
     labels: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def name(self) -> str:
+        return self.record
+
+    @property
+    def fixed_labels(self) -> tuple[tuple[str, str], ...]:
+        """Those that all its series have."""
+        return self.labels
+
 
 @dataclass(frozen=True, slots=True)
 class AlertingRule:
@@ -26,6 +35,15 @@ class AlertingRule:
     keep_firing_for_ms: int = 0
     labels: tuple[tuple[str, str], ...] = ()
     annotations: Labels = ()
+
+    @property
+    def name(self) -> str:
+        return self.alert
+
+    @property
+    def fixed_labels(self) -> tuple[tuple[str, str], ...]:
+        """Those that all its alerts have; a template's value is not known before."""
+        return tuple((name, text) for name, text in self.labels if "{{" not in text)
 
 
 Rule: TypeAlias = RecordingRule | AlertingRule

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from trilens.alert.rule import AlertingRule, RecordingRule, Rule, RuleGroup
+from trilens.alert.templates.expand import alert_template
 from trilens.collect.config_section import Section, Text
-from trilens.model.errors import ConfigError, PromQLSyntaxError, QueryError, line_and_column
+from trilens.model.errors import ConfigError, PromQLSyntaxError, QueryError, TemplateError, line_and_column
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.promql.parse import parse
 from trilens.settings.duration import Duration  # noqa: TC001  # pydantic reads it at run time
@@ -54,7 +55,7 @@ class GroupSection(RulePart):
 
 
 class FileSection(RulePart):
-    groups: tuple[GroupSection, ...] = ()
+    groups: tuple[Any, ...] = ()  # each is read by itself, so that one with an error leaves the others
 
 
 _KEYS: Final = sorted(
@@ -66,38 +67,72 @@ _KEYS: Final = sorted(
 )
 
 
+class RuleFile(NamedTuple):
+    """`troubles` are groups that could not be read, or the whole file."""
+
+    groups: tuple[RuleGroup, ...]
+    troubles: tuple[ConfigError, ...] = ()
+
+    def checked(self) -> tuple[RuleGroup, ...]:
+        """Raises ConfigError where not all could be read."""
+        if self.troubles:
+            raise self.troubles[0]
+        return self.groups
+
+
+def read_rules(file: Path, interval: timedelta) -> RuleFile:
+    """`interval` is that of groups that name none."""
+    try:
+        return _groups(read_yaml(file, "the rule file"), interval)
+    except ConfigError as e:
+        return RuleFile((), (e,))
+
+
 def read_rule_file(file: Path, interval: timedelta) -> tuple[RuleGroup, ...]:
-    """`interval` is that of groups that name none. Raises ConfigError with file, line and column."""
-    return _groups(read_yaml(file, "the rule file"), interval)
+    """Raises ConfigError with file, line and column."""
+    return read_rules(file, interval).checked()
 
 
 def parse_rules(text: str, file: Path, interval: timedelta) -> tuple[RuleGroup, ...]:
     """The same for a text that was read already."""
-    return _groups(parse_yaml(text, file), interval)
+    return _groups(parse_yaml(text, file), interval).checked()
 
 
-def _groups(document: YamlFile, interval: timedelta) -> tuple[RuleGroup, ...]:
+def _groups(document: YamlFile, interval: timedelta) -> RuleFile:
+    """Raises ConfigError where there are no groups to be seen."""
     place = Place(document)
-    try:
-        section = FileSection.model_validate(document.tree if document.tree is not None else {})
-    except ValidationError as e:
-        raise explain(e, place, _nearest) from e
+    section = _read(FileSection, document.tree if document.tree is not None else {}, place)
     seen: set[str] = set()
-    groups = []
-    for i, group in enumerate(section.groups):
-        at = place / "groups" / i
-        if not group.name:
-            _refuse(at, "a group needs a name")
-        if group.name in seen:
-            _refuse(at / "name", f"the group {group.name!r} is in this file a second time")
-        seen.add(group.name)
-        every = _ms(group.interval or interval)
-        _check_label_names(group.labels, at / "labels")
-        rules = tuple(_rule(rule, group, at / "rules" / k) for k, rule in enumerate(group.rules))
-        groups.append(
-            RuleGroup(str(document.file), group.name, every, _ms(group.query_offset), group.limit, rules)
-        )
-    return tuple(groups)
+    groups, troubles = [], []
+    for i, tree in enumerate(section.groups):
+        try:
+            groups.append(_group(document, tree, place / "groups" / i, seen, interval))
+        except ConfigError as e:
+            troubles.append(e)
+    return RuleFile(tuple(groups), tuple(troubles))
+
+
+def _group(document: YamlFile, tree: Any, at: Place, seen: set[str], interval: timedelta) -> RuleGroup:
+    group = _read(GroupSection, tree, at)
+    if not group.name:
+        _refuse(at, "a group needs a name")
+    if group.name in seen:
+        _refuse(at / "name", f"the group {group.name!r} is in this file a second time")
+    seen.add(group.name)
+    every = _ms(group.interval or interval)
+    _check_label_names(group.labels, at / "labels")
+    rules = tuple(_rule(rule, group, at / "rules" / k) for k, rule in enumerate(group.rules))
+    return RuleGroup(str(document.file), group.name, every, _ms(group.query_offset), group.limit, rules)
+
+
+_S = TypeVar("_S", bound=Section)
+
+
+def _read(section: type[_S], tree: Any, at: Place) -> _S:
+    try:
+        return section.model_validate(tree)
+    except ValidationError as e:
+        raise explain(e, at, _nearest) from e
 
 
 def _rule(rule: RuleSection, group: GroupSection, at: Place) -> Rule:
@@ -110,6 +145,8 @@ def _rule(rule: RuleSection, group: GroupSection, at: Place) -> Rule:
     labels = tuple(sorted({**group.labels, **rule.labels}.items()))
     if rule.alert:
         _check_label_names(rule.annotations, at / "annotations")
+        for key, texts in (("labels", dict(labels)), ("annotations", rule.annotations)):
+            _check_templates(rule.alert, texts, at / key)
         return AlertingRule(
             rule.alert,
             rule.expr,
@@ -144,6 +181,14 @@ def _check_label_names(labels: dict[str, str], at: Place) -> None:
     for name in labels:
         if not _LABEL_NAME.fullmatch(name) or name == METRIC_NAME:
             _refuse(at / name, f"{name!r} is not a label name that a rule may set")
+
+
+def _check_templates(alert: str, texts: dict[str, str], at: Place) -> None:
+    for name, text in texts.items():
+        try:
+            alert_template(alert, text)
+        except TemplateError as e:
+            _refuse(at / name, str(e))
 
 
 def _refuse(at: Place, message: str) -> NoReturn:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from trilens.alert.rule import AlertingRule
 from trilens.alert.rule_file import read_rule_file
 from trilens.model.errors import ConfigError
 
@@ -42,14 +41,7 @@ def check_rule_file(file: Path) -> RuleFileReport:
 
 
 def _warnings(groups: tuple[RuleGroup, ...]) -> Iterator[str]:
-    named = Counter(
-        (rule.alert if isinstance(rule, AlertingRule) else rule.record, rule.labels)
-        for group in groups
-        for rule in group.rules
-    )
+    named = Counter((rule.name, rule.labels) for group in groups for rule in group.rules)
     for (name, _), count in named.items():
         if count > 1:
             yield f"{count} rules are named {name!r} with the same labels: they may write the same series"
-    alerts = sum(isinstance(rule, AlertingRule) for group in groups for rule in group.rules)
-    if alerts:
-        yield f"Trilens does not evaluate alerting rules yet ({alerts} here)"

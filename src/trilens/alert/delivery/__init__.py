@@ -1,0 +1,1 @@
+"""Incidents and alerts, told to whom they concern, at least once."""

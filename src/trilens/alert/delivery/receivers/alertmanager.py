@@ -1,0 +1,45 @@
+"""Alertmanager, by its API v2: alerts as they are, as from a Prometheus."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.alert.delivery.raw_alert import stamp
+from trilens.alert.delivery.receivers.post import Poster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trilens.settings.receivers import AlertmanagerSettings
+
+AT_ONCE: Final = 64  # alerts in a request, as Prometheus has it
+_TEST_MS: Final = 60_000
+
+
+class AlertmanagerChannel:
+    """One server of possibly several: each gets all alerts, and they settle among themselves who tells."""
+
+    def __init__(self, settings: AlertmanagerSettings, url: str) -> None:
+        self._settings = settings
+        self._url = f"{url}/api/v2/alerts"
+        is_tls = url.startswith("https://")
+        self._poster = Poster(settings.timeout.total_seconds(), settings.tls() if is_tls else None)
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        self._poster.post(self._url, b"[" + b",".join(bodies) + b"]", self._settings.request_headers())
+
+    def test(self) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        told = {
+            "labels": {"alertname": "TrilensTest", "severity": "info"},
+            "annotations": {"summary": "A test of Trilens: nothing is wrong"},
+            "startsAt": stamp(now_ms),
+            "endsAt": stamp(now_ms + _TEST_MS),
+        }
+        self.send([msgspec.json.encode(told)])
+
+    def close(self) -> None:
+        self._poster.close()

@@ -1,0 +1,1 @@
+"""Symptoms that have one cause become one incident."""

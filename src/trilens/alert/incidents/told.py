@@ -1,0 +1,281 @@
+"""Symptoms as they come in: alerts, findings and events, with all that they can be put together by."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from trilens.alert.incidents.causes import (
+    OF_NAMESPACES,
+    PLACED,
+    WIDE,
+    Trouble,
+    trouble_of_alert,
+    trouble_of_finding,
+    trouble_of_xid,
+)
+from trilens.alert.incidents.whereabouts import Domain
+from trilens.model.alert import AlertState
+from trilens.model.event import EventKind
+from trilens.model.finding import Severity, Subject
+from trilens.model.incident import Symptom, SymptomKind
+from trilens.model.labels import make_labels
+from trilens.model.run import RunId
+from trilens.model.workload import GpuUuid, PodKey, WorkloadKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trilens.alert.incidents.whereabouts import Whereabouts
+    from trilens.model.alert import Alert
+    from trilens.model.event import EventRecord
+    from trilens.model.finding import FindingInterval
+
+_LONGEST_MS: Final = 400 * 86_400_000  # a finding that old is not kept
+FINDING_LASTS_MS: Final = 120_000  # it is told every 5 s while it lasts
+
+_NONE: Final[dict[str, str]] = {}
+_SEVERITIES: Final = {severity.value: severity for severity in Severity}
+_ASKED: Final[Mapping[str, Severity]] = {
+    "node-out": Severity.CRITICAL,
+    "gpu-reset": Severity.CRITICAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A symptom at one telling. What it hits is worked out then, and does not become less later."""
+
+    symptom: Symptom
+    trouble: Trouble
+    detected_ms: int
+    valid_until_ms: int  # it is over then, unless it is told again before
+    may_open: bool = True  # an incident; else it only joins one
+    slowdown: float | None = None  # how many times longer everything takes
+    node: tuple[str, str] | None = None  # cluster and name
+    hit: frozenset[WorkloadKey] = frozenset()  # the workloads that suffer from it
+    losing: frozenset[WorkloadKey] = frozenset()  # those of them that suffer as a whole
+    namespace: str = ""
+    service: str = ""  # that stands where a workload does: what is scraped, and in no pod that is known
+    domains: frozenset[Domain] = frozenset()
+    handles: frozenset[str] = field(default=frozenset())  # what it has in common with others
+
+    @property
+    def key(self) -> tuple[SymptomKind, str]:
+        return self.symptom.kind, self.symptom.key
+
+    @property
+    def is_over(self) -> bool:
+        return self.symptom.ended_ms is not None
+
+
+def told_by_alert(alert: Alert, where: Whereabouts) -> Told:
+    labels = dict(alert.labels)
+    notes = dict(alert.annotations)
+    name = labels.get("alertname", "")
+    trouble = trouble_of_alert(labels)
+    symptom = Symptom(
+        SymptomKind.ALERT,
+        _digest(alert.rule_file, alert.rule_group, alert.labels),
+        name,
+        _subject_of(labels, where),
+        severity_of(labels.get("severity", "")),
+        _onset_ms(alert, labels),
+        notes.get("summary") or notes.get("description") or _plain(name, labels),
+        notes.get("action") or notes.get("runbook") or notes.get("runbook_url") or "",
+        alert.labels,
+        alert.resolved_ms if alert.state is AlertState.RESOLVED else None,
+    )
+    detected_ms = alert.fired_ms if alert.fired_ms is not None else alert.active_ms
+    return _placed(Told(symptom, trouble, detected_ms, alert.valid_until_ms), where, labels)
+
+
+def told_by_finding(interval: FindingInterval, where: Whereabouts) -> Told:
+    finding = interval.finding
+    trouble = trouble_of_finding(finding.kind, finding.cause)
+    labels = {"code": finding.code, "finding": finding.kind.value, "cause": finding.cause}
+    symptom = Symptom(
+        SymptomKind.FINDING,
+        _digest(finding.key),
+        finding.code,
+        _completed(finding.subject, where),
+        finding.severity,
+        finding.onset_ms,
+        finding.text,
+        finding.action,
+        make_labels(labels),
+        interval.ended_ms,
+    )
+    told = Told(
+        symptom,
+        trouble,
+        interval.detected_ms,
+        interval.seen_ms + FINDING_LASTS_MS,
+        slowdown=finding.figures.get("slowdown"),
+    )
+    return _placed(told, where)
+
+
+def told_by_event(event: EventRecord, where: Whereabouts) -> Told:
+    """Over as soon as it is told: what lasts of it is a finding. Told a hundred times it is one."""
+    trouble, severity = _of_event(event)
+    workload, pod = None, None
+    for victim in event.victims:
+        found = where.of_pod(victim.namespace, victim.name)
+        if found is not None:
+            workload = found[0]
+            pod = PodKey(workload.cluster, victim.namespace, victim.name, victim.uid)
+            break
+    code = f" {event.code}" if event.code is not None else ""
+    subject = Subject(workload, rank=event.rank, pod=pod, node=event.node or None, gpu=event.uuid)
+    symptom = Symptom(
+        SymptomKind.EVENT,
+        _digest(event.kind, event.code, event.node, event.uuid, event.victims, event.title),
+        f"{event.kind.value}{code}",
+        _completed(subject, where),
+        severity,
+        event.t_ms,
+        event.text if event.title is None else f"{event.title}: {event.text}",
+        "",
+        ended_ms=event.t_ms,
+    )
+    return _placed(Told(symptom, trouble, event.t_ms, event.t_ms, may_open=False), where)
+
+
+def told_again(symptom: Symptom, detected_ms: int, valid_until_ms: int, where: Whereabouts) -> Told:
+    """One that was read back from disk."""
+    labels = dict(symptom.labels)
+    match symptom.kind:
+        case SymptomKind.ALERT:
+            trouble = trouble_of_alert(labels)
+        case SymptomKind.FINDING:
+            trouble = trouble_of_finding(labels.get("finding", ""), labels.get("cause", ""))
+        case SymptomKind.EVENT:
+            name, _, code = symptom.name.partition(" ")
+            trouble = _trouble_of_event(name, int(code) if code.isdigit() else None)
+    may_open = symptom.kind is not SymptomKind.EVENT
+    return _placed(Told(symptom, trouble, detected_ms, valid_until_ms, may_open), where, labels)
+
+
+def _onset_ms(alert: Alert, labels: Mapping[str, str]) -> int:
+    """Alerts of findings have its onset as their value: it is before a detector could see it."""
+    onset_ms = round(alert.value * 1000) if math.isfinite(alert.value) else 0
+    is_onset = bool(labels.get("finding")) and alert.active_ms - _LONGEST_MS < onset_ms <= alert.active_ms
+    return onset_ms if is_onset else alert.active_ms
+
+
+def severity_of(text: str) -> Severity:
+    """What a rule calls otherwise, or not at all, is for today."""
+    return _SEVERITIES.get(text, Severity.WARNING)
+
+
+def workload_name(workload: WorkloadKey) -> str:
+    return f"{workload.namespace}/{workload.kind}/{workload.name}"
+
+
+def _of_event(event: EventRecord) -> tuple[Trouble, Severity]:
+    severity = _ASKED.get(event.asks or "", Severity.WARNING)
+    return _trouble_of_event(event.kind.value, event.code), severity
+
+
+def _trouble_of_event(kind: str, code: int | None) -> Trouble:
+    match kind:
+        case EventKind.XID:
+            return trouble_of_xid(code if code is not None else -1)
+        case EventKind.SXID | EventKind.NVLINK:
+            return Trouble.FABRIC
+        case _:
+            return Trouble.PLACEMENT
+
+
+def _subject_of(labels: Mapping[str, str], where: Whereabouts) -> Subject:
+    cluster = labels.get("cluster") or None
+    namespace, name = labels.get("namespace", ""), labels.get("workload", "")
+    kind, pod_name = labels.get("kind", ""), labels.get("pod", "")
+    workload = None
+    if name:
+        workload = where.workload(namespace, name, kind, cluster) or WorkloadKey(
+            cluster or "", namespace, "", kind, name, ""
+        )
+    rank = labels.get("rank", "")
+    subject = Subject(
+        workload,
+        labels.get("team") or None,
+        RunId(labels["run"]) if labels.get("run") else None,
+        int(rank) if rank.isascii() and rank.isdigit() else None,
+        PodKey(cluster or "", namespace, pod_name, "") if pod_name else None,
+        cluster,
+        labels.get("node") or labels.get("Hostname") or labels.get("hostname") or None,
+        GpuUuid(uuid) if (uuid := labels.get("UUID") or labels.get("gpu_uuid") or "") else None,
+    )
+    return _completed(subject, where)
+
+
+def _completed(subject: Subject, where: Whereabouts) -> Subject:
+    """With what follows from the rest of it."""
+    workload, node, cluster = subject.workload, subject.node, subject.cluster
+    if subject.pod is not None and (found := where.of_pod(subject.pod.namespace, subject.pod.name)):
+        workload, node = workload or found[0], node or found[1] or None
+    if workload is None and subject.run is not None:
+        workload = where.of_run(subject.run)
+    if subject.gpu is not None and node is None and (place := where.node_of(subject.gpu)):
+        cluster, node = cluster or place[0], place[1]
+    if cluster is None and node is not None:
+        cluster = where.cluster_of(node)
+    if cluster is None and workload is not None:
+        cluster = workload.cluster
+    team = subject.team or (where.team_of(workload) if workload is not None else None)
+    return subject._replace(workload=workload, node=node, cluster=cluster, team=team)
+
+
+def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -> Told:
+    subject = told.symptom.subject
+    node = (subject.cluster or "", subject.node) if subject.node else None
+    hit: set[WorkloadKey] = {subject.workload} if subject.workload is not None else set()
+    is_of_all = told.trouble in PLACED and not hit and subject.gpu is None
+    if node is not None and (told.trouble in WIDE or is_of_all):
+        hit |= where.on_node(*node)
+    if not hit and subject.gpu is not None and (holder := where.holder(subject.gpu)) is not None:
+        hit.add(holder)
+    domains = frozenset(where.domains(*node)) if node is not None else frozenset[Domain]()
+    handles = {f"workload {one.namespace}/{one.name}" for one in hit}
+    namespace, service = _namespace_of(subject) or labels.get("namespace", ""), ""
+    if not hit and labels.get("job"):
+        service = f"{labels.get('cluster', '')}/{namespace}/{labels['job']}"
+        handles.add(f"service {service}")
+    if told.trouble in OF_NAMESPACES and namespace:
+        handles.add(f"namespace {namespace}")
+    handles |= {f"{domain.kind} {domain.cluster}/{domain.name}" for domain in domains}
+    if node is not None:
+        handles.add(f"node {node[0]}/{node[1]}")
+    if subject.gpu is not None:
+        handles.add(f"gpu {subject.gpu}")
+    if subject.run is not None:
+        handles.add(f"run {subject.run}")
+    return replace(
+        told,
+        node=node,
+        hit=frozenset(hit),
+        losing=frozenset(one for one in hit if where.is_one_piece(one)),
+        namespace=namespace,
+        service=service,
+        domains=domains,
+        handles=frozenset(handles),
+    )
+
+
+def _namespace_of(subject: Subject) -> str:
+    if subject.workload is not None:
+        return subject.workload.namespace
+    return subject.pod.namespace if subject.pod is not None else ""
+
+
+def _plain(name: str, labels: Mapping[str, str]) -> str:
+    told = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()) if key != "alertname")
+    return f"{name} ({told})" if told else name
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()

@@ -1,0 +1,1 @@
+"""Unit tests of rules, in the files that `promtool test rules` reads."""

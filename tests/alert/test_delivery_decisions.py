@@ -1,0 +1,390 @@
+"""Who is told what, and when: over a queue on disk, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from receivers_at_work import NOW_MS, alert, incident, plan, resolved, symptom
+from trilens.alert.delivery.delivery import Delivery
+from trilens.alert.delivery.notice import decode
+from trilens.alert.delivery.outbox import Outbox, Waiting
+from trilens.alert.delivery.silences import Silences
+from trilens.model.errors import ConfigError, NotFound, RequestError
+from trilens.model.finding import Severity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trilens.alert.delivery.notice import Notice
+
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
+HOOK = {"webhook": {"url": "http://127.0.0.1:9/"}}
+ONE = {"receivers": {"ops": HOOK}}
+
+
+@dataclass
+class Desk:
+    """A delivery whose messages a test takes away as a sender would."""
+
+    file: Path
+    alerting: dict[str, Any]
+    now_ms: int = NOW_MS
+
+    def __post_init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+        self.open()
+
+    def open(self) -> None:
+        self.plan = plan(self.alerting)
+        self.outbox = Outbox(self.file)
+        self.silences = Silences(self.outbox)
+        self.delivery = Delivery(
+            self.plan,
+            self.outbox,
+            self.silences,
+            now_ms=lambda: self.now_ms,
+            on_told=lambda incident, receiver, _at_ms: self.told.append((incident, receiver)),
+        )
+
+    def restart(self) -> None:
+        self.outbox.close()
+        self.open()
+
+    def after(self, ms: int, *, is_refused: bool = False) -> list[str]:
+        """What is sent when so much time has gone by: `ops opened i1`."""
+        return [
+            f"{outlet} {notice.occasion} {notice.incident}" for outlet, notice in self.send(ms, is_refused)
+        ]
+
+    def send(self, ms: int, is_refused: bool = False) -> list[tuple[str, Notice]]:
+        self.now_ms += ms
+        self.delivery.look()
+        sent = []
+        for outlet in self.plan.outlets:
+            messages = self.outbox.due(outlet.name, self.now_ms, 100)
+            sent += [(outlet.name, decode(message.body)) for message in messages]
+            self.delivery.settle(outlet, messages, is_refused=is_refused)
+        return sent
+
+    def silence(self, *matchers: str, ms: int = HOUR) -> str:
+        made = self.silences.add(matchers, self.now_ms, self.now_ms + ms, "me", "why", self.now_ms)
+        return made.id
+
+
+@pytest.fixture
+def make_desk(tmp_path: Path) -> Any:
+    return lambda alerting=ONE: Desk(tmp_path / "queue.sqlite", alerting)
+
+
+def test_one_incident_over_its_life(make_desk: Any) -> None:
+    desk = make_desk()
+    first = incident()
+    desk.delivery.take([first])
+    assert desk.after(9 * SECOND) == []  # more of it may come
+    more = incident("i1", symptom(), symptom("SlowJob"))
+    desk.delivery.take([more])
+    assert desk.after(1 * SECOND) == ["ops opened i1"]
+    assert desk.told == [("i1", "ops")]
+    assert desk.after(HOUR) == []
+    third = incident("i1", symptom(), symptom("SlowJob"), symptom("SloBurn"))
+    desk.delivery.take([third])
+    assert desk.after(0) == ["ops changed i1"]
+    desk.delivery.take([incident("i1", symptom("NodeDown"), *third.symptoms)])
+    assert desk.after(59 * SECOND) == []  # not two messages within group_interval
+    ((_, notice),) = desk.send(1 * SECOND)
+    assert (notice.occasion, notice.root.name) == ("changed", "NodeDown")
+    over = replace(third.symptoms[2], ended_ms=NOW_MS)
+    last = incident("i1", symptom("NodeDown"), *third.symptoms[:2], over)
+    desk.delivery.take([last])
+    assert desk.after(HOUR) == []  # that one of them is over is no news
+    assert desk.after(3 * HOUR) == ["ops repeated i1"]
+    desk.delivery.take([replace(last, severity=Severity.CRITICAL)])
+    assert desk.after(0) == ["ops changed i1"]  # at once
+    desk.delivery.take([resolved(last)])
+    assert desk.after(0) == ["ops resolved i1"]
+    desk.delivery.take([resolved(last)])
+    assert desk.after(9 * HOUR) == []
+    desk.delivery.take([last])
+    assert desk.after(10 * SECOND) == ["ops opened i1"]  # again
+
+
+def test_an_acknowledged_incident_is_not_repeated(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.after(10 * SECOND)
+    desk.delivery.take([incident(acknowledged_ms=desk.now_ms, acknowledged_by="ada")])
+    ((_, notice),) = desk.send(0)
+    assert (notice.occasion, notice.acknowledged_by) == ("acknowledged", "ada")
+    assert desk.after(9 * HOUR) == []
+
+
+def test_routes(make_desk: Any) -> None:
+    desk = make_desk(
+        {
+            "receivers": {"pager": HOOK, "vision": HOOK, "speech": HOOK, "rest": HOOK, "gpu": HOOK},
+            "routes": [
+                {"matchers": ['severity="critical"'], "to": ["pager"], "continue": True},
+                {
+                    "matchers": ["layer=gpu", "namespace=~'m.*'".replace("'", '"')],
+                    "to": "gpu",
+                    "continue": True,
+                },
+                {"matchers": "team=vision", "to": ["vision"], "group_wait": "1m"},
+                {"matchers": 'team="speech"', "to": ["speech"]},
+                {"to": ["rest"]},
+            ],
+        }
+    )
+    desk.delivery.take([incident("a", severity=Severity.CRITICAL)])
+    assert desk.after(10 * SECOND) == ["pager opened a", "gpu opened a"]
+    assert desk.after(50 * SECOND) == ["vision opened a"]
+    other = symptom("Slow", labels={"team": "speech", "layer": "training"})
+    desk.delivery.take([incident("b", symptom("X", labels={"team": "", "layer": ""}), other)])
+    assert desk.after(10 * SECOND) == ["speech opened b", "rest opened b"]  # each symptom has its way
+
+
+def test_quiet_times(make_desk: Any) -> None:
+    """It is Friday, 8 in the morning in Greenwich."""
+    routes = [
+        {"matchers": "severity=critical", "to": "night"},
+        {"to": "day", "quiet": ["17:00-09:00", "sat-sun"]},
+    ]
+    alerting = {"receivers": {"night": HOOK, "day": HOOK}, "routes": routes, "time_zone": "Europe/Berlin"}
+    desk = make_desk(alerting)
+    desk.delivery.take([incident("at nine")])
+    assert desk.after(10 * SECOND) == ["day opened at nine"]  # which it is there
+    desk.delivery.take([incident("late"), incident("gone")])
+    desk.now_ms += 8 * HOUR
+    desk.delivery.take([incident("grave", severity=Severity.CRITICAL), resolved(incident("at nine"))])
+    assert desk.after(10 * SECOND) == ["night opened grave", "day resolved at nine"]  # a page is closed
+    desk.delivery.take([resolved(incident("gone"))])
+    assert desk.after(24 * HOUR) == ["night repeated grave"]
+    assert desk.after(40 * HOUR - 21 * SECOND) == ["night repeated grave"]  # Monday, just before nine
+    assert desk.after(1 * SECOND) == []
+    assert desk.after(10 * SECOND) == ["day opened late"]
+
+
+def test_who_was_told_hears_the_end(make_desk: Any) -> None:
+    routes = [{"matchers": "severity=critical", "to": "ops"}, {"to": []}]
+    desk = make_desk({**ONE, "routes": routes})
+    desk.delivery.take([incident("a", severity=Severity.CRITICAL), incident("b")])
+    assert desk.after(10 * SECOND) == ["ops opened a"]
+    desk.delivery.take([resolved(incident("a")), resolved(incident("b"))])
+    assert desk.after(0) == ["ops resolved a"]
+
+
+def test_a_silence_of_the_cause_is_one_of_what_follows(make_desk: Any) -> None:
+    desk = make_desk()
+    name = desk.silence("alertname=GpuHot", "node=~gpu-.*")
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"))])
+    assert desk.after(30 * MINUTE) == []
+    desk.restart()  # it is on disk
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"))])
+    assert desk.after(29 * MINUTE) == []
+    desk.silences.expire(name, desk.now_ms)
+    desk.delivery.look()
+    assert desk.after(10 * SECOND) == ["ops opened i1"]
+    desk.silence("alertname=GpuHot")
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"), symptom("Other"))])
+    assert desk.after(2 * MINUTE) == []
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(0) == ["ops resolved i1"]  # a page that was opened is closed
+
+
+def test_a_silence_of_an_effect_leaves_the_cause(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.silence("alertname=SlowJob")
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob")), incident("i2", symptom("SlowJob"))])
+    assert desk.after(10 * SECOND) == ["ops opened i1"]
+
+
+def test_a_silence_takes_back_what_waits(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.silence("workload=llm")
+    assert desk.after(10 * SECOND) == []
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(MINUTE) == []
+
+
+def test_what_is_no_silence(make_desk: Any) -> None:
+    desk = make_desk()
+    for matchers in ([], ["a b"], ['node=~"("'], ['x=~".*"']):
+        with pytest.raises(RequestError):
+            desk.silence(*matchers)
+    with pytest.raises(RequestError, match="ends after"):
+        desk.silences.add(["a=b"], NOW_MS, NOW_MS, "me", "why", NOW_MS)
+    with pytest.raises(RequestError, match="needs a comment"):
+        desk.silences.add(["a=b"], NOW_MS, NOW_MS + 1, "me", " ", NOW_MS)
+    with pytest.raises(NotFound):
+        desk.silences.expire("nothing", NOW_MS)
+
+
+def test_inhibition(make_desk: Any) -> None:
+    rule = {"source": ["alertname=NodeDown"], "target": 'alertname=~".*"', "equal": ["node"]}
+    desk = make_desk({**ONE, "inhibit": [rule]})
+    down = incident("down", symptom("NodeDown", node="n1"))
+    desk.delivery.take([down, incident("hot", symptom("GpuHot", node="n1"))])
+    desk.delivery.take([incident("far", symptom("GpuHot", node="n2"))])
+    assert desk.after(10 * SECOND) == [
+        "ops opened down",
+        "ops opened far",
+    ]  # the first does not silence itself
+    desk.delivery.take([resolved(down)])
+    assert desk.after(10 * SECOND) == ["ops resolved down"]
+    assert desk.after(10 * SECOND) == ["ops opened hot"]
+
+
+def test_what_came_and_went_while_nobody_could_be_reached_is_told_as_one(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.now_ms += HOUR
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"))])
+    desk.restart()
+    desk.delivery.take([resolved(incident("i1", symptom(), symptom("SlowJob")))])
+    ((_, notice),) = desk.send(0)
+    assert notice.is_resolved
+    assert len(notice.symptoms) == 2
+    assert desk.after(9 * HOUR) == []
+
+
+def test_one_that_opens_again_before_its_end_was_told_just_goes_on(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.after(10 * SECOND)
+    desk.delivery.take([resolved(incident())])
+    desk.delivery.take([incident()])
+    assert desk.after(MINUTE) == []
+
+
+def test_one_that_goes_on_in_another(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident("told")])
+    desk.after(10 * SECOND)
+    desk.delivery.take([incident("new")])
+    desk.delivery.take([replace(resolved(incident(name)), merged_into="root") for name in ("told", "new")])
+    ((_, notice),) = desk.send(MINUTE)
+    assert (notice.incident, notice.merged_into) == ("told", "root")
+
+
+def test_what_was_told_is_known_after_a_restart(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.after(10 * SECOND)
+    desk.restart()
+    desk.delivery.take([incident()])
+    assert desk.after(MINUTE) == []
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(0) == ["ops resolved i1"]
+
+
+def test_a_refused_message_is_not_sent_again_and_again(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    assert desk.after(10 * SECOND, is_refused=True) == ["ops opened i1"]
+    for pause in (MINUTE, 5 * MINUTE, 15 * MINUTE, 4 * HOUR, 4 * HOUR):
+        assert desk.after(pause - 1) == []
+        assert desk.after(1, is_refused=True) == ["ops opened i1"]
+    assert desk.told == []
+    desk.delivery.configure(desk.plan)  # somebody has put it right
+    assert desk.after(10 * SECOND, is_refused=True) == ["ops opened i1"]
+    desk.restart()
+    desk.delivery.take([incident()])
+    assert desk.after(10 * SECOND) == ["ops opened i1"]
+    assert desk.after(HOUR) == []
+
+
+def test_a_message_that_changes_while_it_is_sent_is_sent_again(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.now_ms += 10 * SECOND
+    taken = desk.outbox.due("ops", desk.now_ms, 1)
+    desk.delivery.take([resolved(incident())])
+    desk.delivery.settle(desk.plan.outlets[0], taken, is_refused=False)
+    assert desk.after(0) == ["ops resolved i1"]
+
+
+def test_a_message_that_is_put_anew_while_it_is_sent_is_not_sent_twice(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.now_ms += 10 * SECOND
+    taken = desk.outbox.due("ops", desk.now_ms, 1)
+    desk.delivery.take([incident(lost_quanta=5)])
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"), lost_quanta=5)])
+    desk.delivery.settle(desk.plan.outlets[0], taken, is_refused=False)
+    assert desk.after(59 * SECOND) == []
+    assert desk.after(1 * SECOND) == ["ops changed i1"]  # the other symptom
+
+
+def test_what_is_said_again_has_the_money_of_now(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.after(10 * SECOND)
+    desk.delivery.refresh([incident(lost_quanta=7 * 10**9), incident("over by now")])
+    ((_, notice),) = desk.send(4 * HOUR)
+    assert (notice.incident, notice.lost) == ("i1", "7.00 USD")
+
+
+def test_what_nobody_keeps_any_more_is_closed(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident("told"), incident("kept")])
+    desk.after(10 * SECOND)
+    desk.delivery.take([incident("waits")])
+    desk.restart()
+    desk.delivery.take([incident("kept")])
+    assert desk.after(10 * MINUTE) == ["ops opened waits"]
+    ((_, told), (_, waited)) = sorted(desk.send(1 * SECOND), key=lambda one: one[1].incident)
+    assert (told.incident, waited.incident) == ("told", "waits")
+    assert told.is_resolved
+    assert told.title == "GpuHot on gpu-7 (Trilens has lost sight of it)"
+    assert desk.after(HOUR) == []
+    desk.now_ms += 31 * 24 * HOUR
+    desk.delivery.upkeep()
+    assert [one.key for one in desk.outbox.told()] == ["kept"]  # it lasts
+    desk.restart()
+    desk.delivery.upkeep()
+    assert desk.outbox.told() == []
+
+
+def test_the_queue_is_bounded_and_what_is_over_goes_first(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "queue.sqlite")
+    rows = [Waiting("ops", f"k{n}", b"x", n in (2, 3), NOW_MS + n, NOW_MS) for n in range(6)]
+    assert outbox.put(rows[:5], 4) == {"ops": 1}
+    assert [one.key for one in outbox.due("ops", NOW_MS, 9)] == ["k0", "k1", "k3", "k4"]
+    assert outbox.put(rows[5:], 2) == {"ops": 3}
+    assert [one.key for one in outbox.due("ops", NOW_MS, 9)] == ["k4", "k5"]
+    assert outbox.backlogs()["ops"].count == 2
+
+
+def test_a_damaged_queue_is_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "queue.sqlite"
+    file.write_bytes(b"this is no database at all" * 100)
+    outbox = Outbox(file)
+    outbox.put([Waiting("ops", "k", b"x", False, 0, 0)], 10)
+    assert len(outbox.due("ops", 1, 9)) == 1
+    assert file.with_name("queue.sqlite.damaged").exists()
+
+
+def test_alerts_go_to_each_alertmanager_as_they_stand_now(make_desk: Any) -> None:
+    urls = ["http://127.0.0.1:9", "http://127.0.0.1:10"]
+    desk = make_desk({"receivers": {"am": {"alertmanager": {"urls": urls}}, "ops": HOOK}})
+    desk.delivery.take_alerts([alert(node="n1"), alert(node="n2")])
+    desk.delivery.take_alerts([alert(node="n1", is_over=True)])
+    assert {name: backlog.count for name, backlog in desk.outbox.backlogs().items()} == {
+        "am http://127.0.0.1:9": 2,
+        "am http://127.0.0.1:10": 2,
+    }
+    due = desk.outbox.due("am http://127.0.0.1:9", NOW_MS, 9)
+    bodies = sorted((message.body.decode() for message in due), key=lambda body: '"n2"' in body)
+    assert '"node":"n1"' in bodies[0]
+    assert '"site":"berlin"' in bodies[0]
+    assert '"endsAt":"2027-01-15T08:00:00.000Z"' in bodies[0]  # its end, and not when it would be forgotten
+    assert '"endsAt":"2027-01-15T08:04:00.000Z"' in bodies[1]
+
+
+def test_a_wrong_pattern_says_where_it_stands() -> None:
+    with pytest.raises(ConfigError, match=r"alerting.routes\[0\].matchers: '\(' is not a regular expression"):
+        plan({**ONE, "routes": [{"matchers": ['team=~"("'], "to": ["ops"]}, {"to": []}]})

@@ -1,0 +1,249 @@
+"""Each kind of receiver against a real server: what arrives there, and what its answers mean."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import ssl
+from dataclasses import replace
+from email import message_from_string, policy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from certificates import make_certificates
+from receivers_at_work import NOW_MS, HttpReceiver, SmtpServer, incident, plan, resolved, symptom
+from trilens.alert.delivery.notice import Occasion, encode, notice_of
+from trilens.model.errors import ConfigError, DeliveryError, NotificationRefused, ReceiverAway
+from trilens.model.finding import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from trilens.alert.delivery.outlet import Channel
+    from trilens.model.incident import Incident
+
+LINK = "http://127.0.0.1:9333/api/incidents/i1"
+HOT = incident(
+    "i1",
+    symptom(text="GPU 3 of gpu-7 throttles <at 91 C>", action="Drain gpu-7 & see its fans."),
+    symptom("SlowJob", text="llm is 31 % slower"),
+    severity=Severity.CRITICAL,
+    title="GPU 3 of gpu-7 throttles <at 91 C>",
+)
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[HttpReceiver]:
+    with HttpReceiver() as server:
+        yield server
+
+
+def channel(receiver: dict[str, Any]) -> Channel:
+    (outlet,) = plan({"receivers": {"ops": receiver}}).outlets
+    return outlet.open()
+
+
+def told(one: Incident = HOT, occasion: Occasion = Occasion.OPENED) -> list[bytes]:
+    return [encode(notice_of(one, occasion, LINK))]
+
+
+def test_slack(receiver: HttpReceiver) -> None:
+    channel({"slack": {"url": receiver.url}}).send(told())
+    message = receiver.next().json
+    assert message["text"] == "[critical] GPU 3 of gpu-7 throttles &lt;at 91 C&gt;"
+    header, body, following, context = message["blocks"]
+    assert header["text"] == {"type": "plain_text", "text": "[critical] GPU 3 of gpu-7 throttles <at 91 C>"}
+    assert body["text"]["text"].splitlines() == [
+        "*Where:* `cluster=lab namespace=ml workload=llm rank=3 node=gpu-7`",
+        "*When:* since 2027-01-15 07:59:30 UTC",
+        "*Do now:* Drain gpu-7 &amp; see its fans.",
+        "*Lost so far:* 12.34 USD",
+        "*Suffers:* ml/Job/llm",
+    ]
+    assert following["text"]["text"] == "*What follows from it*\n• SlowJob: llm is 31 % slower"
+    assert context["elements"][0]["text"] == f":red_circle: <{LINK}|incident i1>"
+
+
+def test_slack_takes_no_more_than_so_much(receiver: HttpReceiver) -> None:
+    many = [symptom("Slow", f"k{n}", text="x" * 900) for n in range(30)]
+    one = incident("i1", *many, title="y" * 400, workloads=tuple(f"ml/Job/{n}" for n in range(99)))
+    channel({"slack": {"url": receiver.url}}).send(told(one))
+    blocks = receiver.next().json["blocks"]
+    assert len(blocks[0]["text"]["text"]) == 150
+    assert all(len(block["text"]["text"]) <= 3_000 for block in blocks[:-1])
+    assert "and 91 more" in blocks[1]["text"]["text"]
+
+
+def test_pagerduty(receiver: HttpReceiver, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("R0UT3\n", encoding="utf-8")
+    events = channel({"pagerduty": {"url": receiver.url, "routing_key_file": str(tmp_path / "key")}})
+    events.send(told())
+    event = receiver.next().json
+    assert {name: event[name] for name in ("routing_key", "event_action", "dedup_key", "client_url")} == {
+        "routing_key": "R0UT3",
+        "event_action": "trigger",
+        "dedup_key": "i1",
+        "client_url": LINK,
+    }
+    details = event["payload"].pop("custom_details")
+    assert event["payload"] == {
+        "summary": HOT.title,
+        "source": "llm",
+        "severity": "critical",
+        "timestamp": "2027-01-15T07:59:30.000Z",
+        "component": "gpu-7",
+        "group": "vision",
+        "class": "GpuHot",
+    }
+    assert details["do now"] == "Drain gpu-7 & see its fans."
+    assert details["lost so far"] == "12.34 USD"
+    acknowledged = replace(HOT, acknowledged_ms=NOW_MS, acknowledged_by="ada")
+    events.send(told(acknowledged, Occasion.ACKNOWLEDGED))
+    events.send(told(resolved(HOT), Occasion.RESOLVED))
+    known = [receiver.next().json for _ in range(2)]
+    assert [(event["event_action"], event["dedup_key"]) for event in known] == [
+        ("acknowledge", "i1"),
+        ("resolve", "i1"),
+    ]
+
+
+def test_webhook(receiver: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    hook = channel({"webhook": {"url": receiver.url, "secret": "${HOOK_SECRET}", "bearer_token": "t0ken"}})
+    hook.send(told())
+    posted = receiver.next()
+    assert posted.headers["Authorization"] == "Bearer t0ken"
+    moment, _, signed = posted.headers["X-Trilens-Signature"].removeprefix("t=").partition(",v1=")
+    digest = hmac.new(b"s3cret", f"{moment}.".encode() + posted.body, hashlib.sha256).hexdigest()
+    assert signed == digest
+    message = posted.json
+    assert {name: message[name] for name in ("version", "status", "receiver", "truncatedAlerts")} == {
+        "version": "4",
+        "status": "firing",
+        "receiver": "ops",
+        "truncatedAlerts": 0,
+    }
+    assert message["groupLabels"] == {"incident": "i1"}
+    assert (message["commonLabels"]["severity"], message["trilens"]["severity"]) == ("warning", "critical")
+    assert "alertname" not in message["commonLabels"]
+    assert [one["labels"]["alertname"] for one in message["alerts"]] == ["GpuHot", "SlowJob"]
+    assert message["alerts"][0]["endsAt"] == "0001-01-01T00:00:00Z"
+    assert message["trilens"]["lost_quanta"] == 12_340_000_000
+    hook.send(told(resolved(HOT), Occasion.RESOLVED))
+    message = receiver.next().json
+    assert (message["status"], message["alerts"][1]["status"]) == ("resolved", "resolved")
+    assert message["alerts"][0]["endsAt"] == "2027-01-15T08:00:00.000Z"
+
+
+def test_a_test_says_so(receiver: HttpReceiver) -> None:
+    for kind in ({"slack": {"url": receiver.url}}, {"webhook": {"url": receiver.url}}):
+        channel(kind).test()
+        assert "nothing is wrong" in receiver.next().body.decode()
+    channel({"pagerduty": {"url": receiver.url, "routing_key": "k"}}).test()
+    trigger, resolve = receiver.next().json, receiver.next().json
+    assert (trigger["event_action"], resolve["event_action"]) == ("trigger", "resolve")
+    assert trigger["dedup_key"] == resolve["dedup_key"]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error", "wait_s"),
+    [
+        (400, {}, NotificationRefused, None),
+        (404, {}, NotificationRefused, None),
+        (302, {"Location": "/"}, NotificationRefused, None),
+        (429, {"Retry-After": "17"}, ReceiverAway, 17.0),
+        (429, {"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, ReceiverAway, 0.0),
+        (503, {"Retry-After": "soon"}, ReceiverAway, None),
+        (408, {}, ReceiverAway, None),
+    ],
+)
+def test_what_an_answer_means(
+    receiver: HttpReceiver,
+    status: int,
+    headers: dict[str, str],
+    error: type[DeliveryError],
+    wait_s: float | None,
+) -> None:
+    receiver.answers.append((status, headers, b"no such http://me:pass@there"))
+    with pytest.raises(error, match=f"HTTP {status}: no such http://<secret>@there") as raised:
+        channel({"slack": {"url": receiver.url}}).send(told())
+    receiver.next()
+    assert getattr(raised.value, "wait_s", None) == wait_s
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(ReceiverAway, match="refused"):
+        channel({"webhook": {"url": "http://127.0.0.1:9/"}}).send(told())
+
+
+def test_one_that_does_not_answer_in_time() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(ReceiverAway, match="timed out"):
+            channel({"webhook": {"url": address, "timeout": "50ms"}}).send(told())
+
+
+def test_a_secret_file_that_is_gone_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="gone"):
+        channel({"slack": {"url_file": str(tmp_path / "gone")}}).send(told())
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
+
+
+def test_mail(certificates: Path) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+    with SmtpServer(tls) as server:
+        settings = {
+            "server": f"localhost:{server.port}",
+            "from": "trilens@example.com",
+            "to": ["a@example.com", "b@example.com"],
+            "username": "me",
+            "password": "right",
+            "ca_file": str(certificates / "ca.pem"),
+        }
+        mail = channel({"mail": settings})
+        mail.send(told())
+        first = server.next()
+        assert (first.is_encrypted, first.user) == (True, "me")
+        assert (first.sender, first.to) == ("trilens@example.com", ["a@example.com", "b@example.com"])
+        message = message_from_string(first.text, policy=policy.default)
+        assert message["Subject"] == "[critical] GPU 3 of gpu-7 throttles <at 91 C>"
+        text = message.get_content().replace("\r\n", "\n")
+        assert "do now:   Drain gpu-7 & see its fans.\n" in text
+        assert "lost:     12.34 USD\n" in text
+        assert "- SlowJob: llm is 31 % slower\n" in text
+        mail.send(told(resolved(HOT), Occasion.RESOLVED))
+        answer = message_from_string(server.next().text, policy=policy.default)
+        assert answer["In-Reply-To"] == message["Message-ID"]  # one conversation
+        assert answer["Subject"].startswith("[resolved]")
+        server.refusals = [b"550 nobody here\r\n"] * 2
+        with pytest.raises(NotificationRefused, match=r"a@example\.com: 550 nobody here"):
+            mail.send(told())
+        server.refusals = [b"451 come again\r\n"] * 2
+        with pytest.raises(ReceiverAway, match="451 come again"):
+            mail.send(told())
+        with pytest.raises(NotificationRefused, match="535 wrong password"):
+            channel({"mail": {**settings, "password": "wrong"}}).send(told())
+        untrusted = {name: value for name, value in settings.items() if name != "ca_file"}
+        with pytest.raises(ReceiverAway, match="certificate"):
+            channel({"mail": untrusted}).send(told())
+
+
+def test_mail_is_not_sent_in_the_clear_unless_asked() -> None:
+    with SmtpServer() as server:
+        settings = {"server": f"127.0.0.1:{server.port}", "from": "t@example.com", "to": "a@example.com"}
+        with pytest.raises(NotificationRefused, match="STARTTLS"):
+            channel({"mail": settings}).send(told())
+        channel({"mail": {**settings, "starttls": False}}).send(told())
+        assert server.next().is_encrypted is False
