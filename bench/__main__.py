@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trilens
 from bench import cluster, dataset, disk, intake, latency, ledger, report, rules, runs, sdk_step
+from bench.detect import round as detection_round
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -76,6 +77,10 @@ def run_ledger(args: argparse.Namespace) -> list[str]:
     return [report.ledger(ledger.run(OUT, gpus=args.gpus, repeats=args.repeats))]
 
 
+def run_detect(args: argparse.Namespace) -> list[str]:
+    return [report.detection_round(detection_round.run(OUT, gpus=args.gpus, passes=args.passes))]
+
+
 PARTS = {
     "intake": run_intake,
     "query": run_queries,
@@ -84,6 +89,7 @@ PARTS = {
     "sdk": run_sdk,
     "runs": run_runs,
     "ledger": run_ledger,
+    "detect": run_detect,
 }
 
 

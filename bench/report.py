@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bench.cluster import ClusterResult
+    from bench.detect.round import RoundResult
     from bench.disk import DiskResult
     from bench.intake import IntakeResult
     from bench.latency import QueryResult
@@ -232,6 +233,22 @@ def sdk(found: SdkResult) -> str:
         "prometheus-client by hand."
     )
     return f"## SDK\n\n{what}\n\n{table(head, rows)}\n\n" + table(("what", "Trilens", "goal: at most"), goals)
+
+
+def detection_round(found: RoundResult) -> str:
+    both_s = found.detectors_s + (found.pack_s or 0.0)
+    rows = [
+        ("all detectors, one look", f"{found.detectors_s:.2f} s", ""),
+        ("the rule pack, one interval", "-" if found.pack_s is None else f"{found.pack_s:.2f} s", ""),
+        ("both", f"{both_s:.2f} s", "5 s"),
+    ]
+    dearest = sorted(found.by_code.items(), key=lambda one: -one[1])[:3]
+    most = ", ".join(f"{code} ({took_s:.2f} s)" for code, took_s in dearest)
+    return (
+        f"## Detection, one round\n\n{found.gpus:,} GPUs in {found.jobs:,} jobs, all of which tell of their "
+        f"steps; CPU time. Of the detectors most take {most}."
+        f"\n\n{table(('what', 'CPU', 'goal: at most'), rows)}"
+    )
 
 
 def queries(results: list[QueryResult]) -> str:

@@ -68,15 +68,15 @@ def run(out: Path, *, gpus: int, passes: int) -> list[RulesResult]:
         peer = kind(out / f"rules-{kind.name.lower()}", rules=str(rules))
         peer.start()
         try:
-            _fill(peer, fleet)
-            results.append(_measure(peer, fleet, passes))
+            fill(peer, fleet)
+            results.append(measure(peer, fleet, passes))
         finally:
             peer.stop()
         print(f"rules {results[-1]}")
     return results
 
 
-def _fill(peer: Peer, fleet: Fleet) -> None:
+def fill(peer: Peer, fleet: Fleet) -> None:
     now = time.time()
     (history,) = fleet.history(now, now + 1, 1)
     labels = [*fleet.series(job="dcgm"), *joins(fleet)]
@@ -105,7 +105,7 @@ def joins(fleet: Fleet) -> Iterator[Labels]:
         yield make_labels({METRIC_NAME: "trilens_workload_gpu_info", **pod, **place, **gpu})
 
 
-def _measure(peer: Peer, fleet: Fleet, passes: int) -> RulesResult:
+def measure(peer: Peer, fleet: Fleet, passes: int) -> RulesResult:
     gpus = fleet.nodes * fleet.gpus_per_node
     _until(lambda: _value(peer, f"count({_LAST})") > 0, f"{peer.name} recorded nothing")
     # The first pass makes the series, and their labels are still being written during the second.

@@ -10,6 +10,8 @@ from worlds import SMALL
 from trilens.model.errors import ConfigError
 from trilens.simulate.scenario import (
     Arrivals,
+    Calm,
+    CalmKind,
     Fault,
     FaultKind,
     JobKind,
@@ -89,10 +91,10 @@ def test_a_size_of_nothing_is_refused() -> None:
 
 def test_every_key_and_kind_is_documented() -> None:
     text = DOCS.read_text()
-    parts = (Scenario, Pool, Queue, JobTemplate, Arrivals, Training, Serving, Fault)
+    parts = (Scenario, Pool, Queue, JobTemplate, Arrivals, Training, Serving, Fault, Calm)
     missing = {
         f"{part.__name__}.{key}" for part in parts for key in part.model_fields if f"`{key}`" not in text
     }
-    missing |= {kind.value for kind in (*JobKind, *FaultKind) if f"`{kind.value}`" not in text}
+    missing |= {kind.value for kind in (*JobKind, *FaultKind, *CalmKind) if f"`{kind.value}`" not in text}
     missing |= {name for name in shipped_scenarios() if f"`{name}`" not in text}
     assert not missing

@@ -87,7 +87,7 @@ def test_heat() -> None:
     after(world, 31)
     assert _only_fault(world).to_ms == START_MS + 30 * 60_000
     assert of_rank(world, "training_samples_per_second", 0) == pytest.approx(speed)
-    assert reading(world, hot, CLOCK) == reading(world, other, CLOCK)
+    assert reading(world, hot, CLOCK) == pytest.approx(reading(world, other, CLOCK), rel=0.08)
 
 
 def test_a_straggler_shows_in_the_phases_not_in_its_clocks() -> None:
@@ -275,14 +275,14 @@ def test_a_silent_exporter_is_only_that() -> None:
 
 @pytest.fixture(scope="module")
 def every_fault() -> World:
-    return after(World(load_scenario("every-fault"), start_ms=START_MS, seed=1), 200)
+    return after(World(load_scenario("every-fault"), start_ms=START_MS, seed=1), 260)
 
 
 def test_every_kind_of_fault_happens_and_is_told(every_fault: World) -> None:
     told = every_fault.truth.faults
     assert {fault.kind for fault in told} == {kind.value for kind in FaultKind}
     for fault in told:
-        assert (fault.to_ms is None) == (fault.kind == "nan")
+        assert (fault.to_ms is None) == (fault.kind in ("nan", "diverging", "plateau"))
         assert fault.to_ms is None or fault.from_ms <= fault.to_ms
         if fault.rank is not None and fault.gpu_uuid:
             assert any(

@@ -43,7 +43,8 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
     if asked.gpus is not None:
         scenario = scenario.sized(asked.gpus)
     now_ms = time.time_ns() // 1_000_000
-    world = grown(scenario, now_ms=now_ms, age_ms=round(1000 * asked.age), seed=asked.seed)
+    age_ms = round(1000 * asked.age)
+    world = grown(scenario, now_ms=now_ms, age_ms=age_ms, seed=asked.seed)
     with tempfile.TemporaryDirectory(prefix="trilens-simulate-") as folder:
         kubeconfig = asked.kubeconfig or Path(folder) / "kubeconfig"
         try:
@@ -58,6 +59,8 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
                     scenario=scenario.name,
                     gpus=scenario.gpus,
                     nodes=sum(pool.nodes for pool in scenario.pools),
+                    born_ms=now_ms - age_ms,
+                    began_ms=now_ms,
                 )
                 print(described.as_json() if asked.json else described.as_text(), flush=True)  # noqa: T201
                 if asked.records_to is not None:

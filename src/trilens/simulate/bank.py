@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from trilens.simulate.dcgm import ADDED_FAMILIES, FAMILIES
+from trilens.simulate.gpu_noise import LEVELS, NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,8 @@ _PAUSE_DEPTH: Final = 0.93
 _POWER_CAP_BIT: Final = 0x4
 _IDLE_BIT: Final = 0x1
 _CONTEXT_MIB: Final = 400.0  # the least that a process with CUDA takes
+_BUSY_IN_TURNS: Final = 0.9  # below that, what is read depends on when it is read
+_ROOT_3: Final = 3**0.5  # noise is even, from -1 to 1
 
 
 class Load(NamedTuple):
@@ -144,14 +147,19 @@ class GpuBank:
         gpus = span.gpus
         load = self.loads[:, span.units]
         of = self._gpu_of[span.units] - gpus.start
-        noise = _noise(self._seed, self._gpu_of[span.units], t_s)
+
+        def noise(which: int) -> Floats:
+            """Of standard deviation 1, and another one for each reading."""
+            return _ROOT_3 * _noise(self._seed + which, self._gpu_of[span.units], t_s)
+
         active = _level(load, t_s)
         quiet = load[_AT["util"]] == 0
         active = np.where(quiet, 1.0, active)
         watts, celsius, energy, link_bytes, hot_ns = self._device(span, load, active, t_s)
-        steady = 1 + 0.008 * noise
         engine = np.clip(load[_AT["util"]] * active, 0, 1)
-        util = np.clip(np.where(engine >= 0.995, 1.0, engine * steady), 0, 1)
+        in_turns = NOISE.part_utilization * np.sqrt(engine * (1 - engine))
+        spread = np.where(engine < _BUSY_IN_TURNS, in_turns, NOISE.utilization * engine)
+        util = np.clip(np.where(engine >= 0.995, 1.0, engine + spread * noise(0)), 0, 1)
         share = self._share[span.units]
         memory = self._memory[gpus][of] * share
         reserved = self._reserved[gpus][of] * share
@@ -163,16 +171,19 @@ class GpuBank:
         near_most = watts > 0.9 * self._most[gpus]
         bits = np.where(is_busy, load[_AT["bits"]], _IDLE_BIT)
         bits = np.where((bits == 0) & near_most[of], _POWER_CAP_BIT, bits)
-        link = load[_AT["link"]] * self._link[gpus][of] * active * steady
-        dram = np.clip(load[_AT["dram"]] * active * steady, 0, 1)
-        pcie = load[_AT["pcie"]] * active * steady
+        capped = LEVELS.capped_clock * (1 + NOISE.capped_clock * noise(1).clip(-1, 1))
+        clock = np.where(bits == _POWER_CAP_BIT, clock * capped, clock)
+        link = load[_AT["link"]] * self._link[gpus][of] * active * (1 + NOISE.dram * noise(2))
+        dram = np.clip(load[_AT["dram"]] * active * (1 + NOISE.dram * noise(3)), 0, 1)
+        pcie = load[_AT["pcie"]] * active * (1 + NOISE.pcie * noise(4))
+        of_watts = np.where(is_busy, NOISE.watts, NOISE.idle_watts)
         nothing = np.zeros(len(of))
         columns = (
             clock,
             np.broadcast_to(self._memory_clock[gpus][of], clock.shape),
             (celsius + 6)[of] * self._memory_sensor[gpus][of],
-            celsius[of] + 0.4 * noise,
-            watts[of] * (1 + 0.004 * noise),
+            celsius[of] + NOISE.celsius * noise(5),
+            np.minimum(watts[of] * (1 + of_watts * noise(6)), self._most[gpus][of]),
             energy[of],
             np.floor(self._replays_a_day[gpus] * t_s / 86_400)[of],
             100 * util,
@@ -189,8 +200,8 @@ class GpuBank:
             nothing,
             bits,
             engine,
-            np.clip(load[_AT["sm"]] * active * steady, 0, 1),
-            np.clip(load[_AT["tensor"]] * active * steady, 0, 1),
+            np.clip(load[_AT["sm"]] * active * (1 + NOISE.sm * noise(7)), 0, 1),
+            np.clip(load[_AT["tensor"]] * active * (1 + NOISE.tensor * noise(8)), 0, 1),
             dram,
             0.6 * pcie,
             pcie,

@@ -11,6 +11,7 @@ import numpy as np
 from trilens.simulate.bank import WORLD_FAMILIES, GpuBank, Span
 from trilens.simulate.cluster import condition
 from trilens.simulate.hardware import MODELS, host_of, mig_share
+from trilens.simulate.scenario import FaultKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,12 @@ DRIVER: Final = "580.105.08"
 _NOT_WITH_MIG: Final = frozenset(
     {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_MEM_COPY_UTIL", "DCGM_FI_DEV_ENC_UTIL", "DCGM_FI_DEV_DEC_UTIL"}
 )
+
+_PROF: Final = np.array([family.name.startswith("DCGM_FI_PROF_") for family in WORLD_FAMILIES])
+_BLANKED: Final = np.array(
+    [family.name in ("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_TEMP") for family in WORLD_FAMILIES]
+)
+_NOT_KNOWN: Final = 2_147_483_632.0  # DCGM's word for it
 
 
 class Place(NamedTuple):
@@ -60,14 +67,17 @@ class Machine:
     is_alive: bool = True  # it answers
     is_ready: bool = True  # Kubernetes says that it does
     is_leaving: bool = False  # its cloud takes it back
+    is_cordoned: bool = False  # somebody has emptied it
     exporter_silences: int = 0  # how many reasons the exporter has to be silent
+    exporter_ails: set[FaultKind] = field(default_factory=set)  # what it says is not so
     lost: set[int] = field(default_factory=set)  # GPUs that nobody sees
     broken: set[int] = field(default_factory=set)  # GPUs that are not given away
     _text: _Text | None = None
+    _said: bytes | None = None  # by its exporter, last
 
     @property
     def is_open(self) -> bool:
-        return self.is_there and self.is_alive and not self.is_leaving
+        return self.is_there and self.is_alive and not (self.is_leaving or self.is_cordoned)
 
     @property
     def gpu_count(self) -> int:
@@ -95,8 +105,16 @@ class Machine:
     def exposition(self, bank: GpuBank, t_s: float) -> bytes:
         if self._text is None:
             self._text = self._render()
-        values = bank.readings(self.span, t_s).reshape(-1)[self._text.cells]
-        return (self._text.template % tuple(values.tolist())).encode()
+        if FaultKind.READINGS_FROZEN in self.exporter_ails and self._said is not None:
+            return self._said
+        values = bank.readings(self.span, t_s)
+        if FaultKind.PROF_STUCK in self.exporter_ails:
+            values[_PROF] = 0
+        if FaultKind.READINGS_BLANK in self.exporter_ails:
+            values[_BLANKED] = _NOT_KNOWN
+        told = values.reshape(-1)[self._text.cells]
+        self._said = (self._text.template % tuple(told.tolist())).encode()
+        return self._said
 
     def _render(self) -> _Text:
         holders: dict[Place, SimPod] = {place: pod for pod in self.pods.values() for place in pod.places}
@@ -135,7 +153,7 @@ class Machine:
         if place.instance:
             pairs += [("GPU_I_PROFILE", self.pool.mig or ""), ("GPU_I_ID", place.instance)]
         pairs += [("Hostname", self.name), ("DCGM_FI_DRIVER_VERSION", DRIVER)]
-        if holder is not None:
+        if holder is not None and FaultKind.LABELS_LOST not in self.exporter_ails:
             if place.replica is not None:
                 pairs.append(("vgpu", str(place.replica)))
             pairs += [
@@ -227,7 +245,7 @@ def show_health(api: Cluster, machine: Machine) -> None:
     if machine.is_leaving:
         taints.append({"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"})
     spec = {**current["spec"], "taints": taints}
-    if machine.is_leaving:
+    if machine.is_leaving or machine.is_cordoned:
         spec["unschedulable"] = True
     api.update(
         machine.node,

@@ -85,6 +85,16 @@ def cuda_failure(rank: int | None, error: str) -> tuple[str, ...]:
     )
 
 
+def python_failure(rank: int) -> tuple[str, ...]:
+    return _prefixed(
+        rank,
+        "Traceback (most recent call last):",
+        '  File "/workspace/train.py", line 198, in <module>',
+        "    batch = collate(next(batches))",
+        "KeyError: 'attention_mask'",
+    )
+
+
 def collective_timeout(rank: int, step: int, timeout_s: float) -> tuple[str, ...]:
     """By the watchdog of one that waited."""
     timeout_ms = round(1000 * timeout_s)

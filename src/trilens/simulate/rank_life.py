@@ -84,9 +84,10 @@ class RankLife:
 
     @property
     def is_silent(self) -> bool:
-        """Nothing comes from a machine that is dead."""
+        """Nothing comes from a machine that is dead, nor from a process that is, or that is locked."""
         machine = self._member.pod.machine
-        return machine is not None and not machine.is_alive
+        is_mute = self._run.ended_s is None and self._rank in self._run.trouble.mute
+        return is_mute or (machine is not None and not machine.is_alive)
 
     @property
     def is_dead(self) -> bool:
@@ -267,7 +268,9 @@ class RankLife:
         return {**({"notes": notes} if notes else {}), **({"artifacts": artifacts} if artifacts else {})}
 
     def _stalled(self, stall: Stall, limit_s: float) -> Line:
-        phase = "backward" if self._rank == stall.hung_by else "grad_sync"
+        trouble = self._run.trouble
+        is_missing = self._rank == stall.hung_by or trouble.all_hang
+        phase = trouble.hung_in if is_missing else "grad_sync"
         step = stall.step + 1
         text = f"no step has ended for {limit_s:.0f} s, at step {step} in {phase}"
         data = {"seconds": round(limit_s, 1), "phase": phase, "in_step": True, "furthest_behind": []}
@@ -292,9 +295,11 @@ class RankLife:
         return {"n": number, "t_ms": self._ms(at_s), "kind": kind, "text": text, "step": step, "data": data}
 
     def _state(self, at_ms: int, heartbeat_s: float) -> Line:
+        """Where it is, however far it has come with telling."""
+        done = self._done(at_ms)
         return {
             "heartbeat_s": heartbeat_s,
-            "step": self._step if self._step > self._run.first_step else None,
+            "step": done if done > self._run.first_step else None,
             "phase": self._run.phase_at(self._rank, self._seconds(at_ms)),
             "lost": {"step": self._skipped} if self._skipped else {},
         }

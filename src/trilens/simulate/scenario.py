@@ -86,6 +86,30 @@ class FaultKind(StrEnum):
     EXPORTER_SILENT = "exporter-silent"
     SPOT_RECLAIM = "spot-reclaim"
     BAD_BATCH = "bad-batch"
+    STUCK_DATA = "stuck-data"
+    GIL_HELD = "gil-held"
+    PROCESS_DEAD = "process-dead"
+    EXCEPTION = "exception"
+    CPU_FALLBACK = "cpu-fallback"
+    DIVERGING = "diverging"
+    PLATEAU = "plateau"
+    PROF_STUCK = "prof-stuck"
+    READINGS_FROZEN = "readings-frozen"
+    READINGS_BLANK = "readings-blank"
+    LABELS_LOST = "labels-lost"
+
+
+class CalmKind(StrEnum):
+    """What looks like trouble, and is none."""
+
+    VALIDATION = "validation"
+    COMPILATION = "compilation"
+    HICCUP = "hiccup"
+    FLAT_LOSS = "flat-loss"
+    LOSS_SPIKE = "loss-spike"
+    DRAIN = "drain"
+    SCALING = "scaling"
+    OLD_XID = "old-xid"
 
 
 class Pool(_Part):
@@ -155,6 +179,8 @@ class Training(_Part):
     validate_every: int = Field(default=1000, ge=1)
     dataset_samples: int = Field(default=50_000_000, ge=1)
     shuffled: bool = False  # samples come in another order in each epoch
+    jitter: float = Field(default=0.0, ge=0, le=10)  # of steps, as times of what was measured
+    spread: float = Field(default=0.006, ge=0, le=0.2)  # of the ranks' pace, which stays as it is
 
 
 class Serving(_Part):
@@ -221,6 +247,17 @@ class Fault(_Part):
         return self
 
 
+class Calm(_Part):
+    """`at` from the beginning. What is left out is chosen at random."""
+
+    kind: CalmKind
+    at: Seconds
+    lasts: Seconds = 60.0
+    job: str = ""  # a template's name
+    node: int | None = Field(default=None, ge=0)
+    factor: float = Field(default=1.6, gt=1)
+
+
 class Scenario(_Part):
     name: str
     description: str = ""
@@ -228,6 +265,7 @@ class Scenario(_Part):
     queues: tuple[Queue, ...] = ()
     jobs: tuple[JobTemplate, ...] = ()
     faults: tuple[Fault, ...] = ()
+    calm: tuple[Calm, ...] = ()
     finished_jobs_stay: Seconds = 1800.0
     collective_timeout: Seconds = 600.0
 
@@ -259,6 +297,9 @@ class Scenario(_Part):
         for at, fault in enumerate(self.faults):
             if fault.job and fault.job not in templates:
                 raise ValueError(f"faults[{at}].job: there is no job {fault.job!r}")
+        for at, calm in enumerate(self.calm):
+            if calm.job and calm.job not in templates:
+                raise ValueError(f"calm[{at}].job: there is no job {calm.job!r}")
         return self
 
     @property
@@ -287,7 +328,10 @@ class Scenario(_Part):
             for fault in self.faults
             if not fault.job or fault.job in names
         )
-        return self.model_copy(update={"pools": pools, "queues": queues, "jobs": jobs, "faults": faults})
+        calm = tuple(one for one in self.calm if not one.job or one.job in names)
+        return self.model_copy(
+            update={"pools": pools, "queues": queues, "jobs": jobs, "faults": faults, "calm": calm}
+        )
 
 
 def _share_out(pools: tuple[Pool, ...], gpus: int) -> tuple[Pool, ...]:

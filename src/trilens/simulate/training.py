@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from trilens.simulate.bank import Load
+from trilens.simulate.bank import FREE, Load
+from trilens.simulate.gpu_noise import LEVELS, STEPS
 from trilens.simulate.truth import StepRecord
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ PHASES: Final = ("data", "forward", "backward", "grad_sync", "optimizer")
 _NEVER: Final = math.inf
 _RECOVERS_STEPS: Final = 6.0  # after a bad batch, the loss comes down again by a factor of e in so many
 _FORGOTTEN_STEPS: Final = 60  # and nothing is left of it
+_EARLY: Final = 0.2  # of a step: by so much steps end before their turn, so that none ends after it
+_SYNC_AT_LEAST: Final = 0.3  # of what a collective takes, however late the last rank comes
+_SHAKEN_KEPT: Final = 512  # steps: all ranks tell of them within seconds
+_GROWS_STEPS: Final = 50  # in so many steps the loss of a run that diverges grows by its factor,
+_GROWS_TO: Final = 200.0  # and not further than that
+_BLOCKS: Final = 16  # of a collective's kernel: one for each channel
 
 
 class Phases(NamedTuple):
@@ -77,6 +84,18 @@ class Stall(NamedTuple):
     until_s: float | None
 
 
+class Diverging(NamedTuple):
+    from_step: int
+    factor: float  # the loss grows by, in 50 steps
+
+
+class Flat(NamedTuple):
+    """The loss stays where it is; from `to_step` on it falls as it would have then."""
+
+    from_step: int
+    to_step: int | None
+
+
 class BadBatch(NamedTuple):
     """What one rank is given in one step, whenever that step is done, and that spoils the weights."""
 
@@ -92,8 +111,16 @@ class Trouble:
     hot: frozenset[int] = frozenset()  # ranks on GPUs that are too hot
     data: float = 1.0  # loading takes so many times longer
     hung_by: int | None = None  # the rank that does not come to the collective
+    hung_in: str = "backward"  # where that one is
+    all_hang: bool = False  # all of them are there
+    mute: frozenset[int] = frozenset()  # ranks whose processes say nothing
+    dead: frozenset[int] = frozenset()  # ranks whose processes are gone, and nobody has noticed
+    pause: str | None = None  # all ranks do this instead of steps
+    on_cpu: float = 1.0  # computes so many times longer, beside its GPUs
     checkpoints_fail: bool = False
     nan_from_step: int | None = None
+    diverging: Diverging | None = None
+    flat: Flat | None = None
 
 
 class TrainingRun:
@@ -120,7 +147,9 @@ class TrainingRun:
         self.started_s = at_s
         self.trouble = Trouble()
         self._bad_batches = {} if bad_batches is None else bad_batches
-        self._pace = np.random.default_rng([seed, 7]).normal(1, 0.006, ranks).clip(0.97, 1.03)
+        drawn = np.random.default_rng([seed, 7]).normal(1, spec.spread, ranks)
+        self._pace = drawn.clip(1 - 5 * spec.spread, 1 + 5 * spec.spread)
+        self._shaken: dict[tuple[int, int], Phases] = {}  # by stretch and step
         self.stretches: list[Stretch] = [self._stretch(at_s, float(first_step))]
         self.ended_s: float | None = None
         self._saved = first_step  # by what stretches before this one wrote
@@ -177,7 +206,7 @@ class TrainingRun:
                 # Written right after a step that is a multiple: not yet when that step ends.
                 saves = (step - 1) // every - math.floor(stretch.first_step) // every
                 took = (step - stretch.first_step) * stretch.step_s + max(0, saves) * self.spec.checkpoint
-                return min(t_s, stretch.from_s + took)
+                return min(t_s, stretch.from_s + took) - self._early(step) * stretch.step_s
         return self.started_s
 
     def saved_step(self, t_s: float) -> int:
@@ -207,7 +236,12 @@ class TrainingRun:
             return math.nan
         spec = self.spec
         floor = spec.last_loss * 0.92
-        base: float = floor + (spec.first_loss - floor) * (1 + step / 30) ** -0.42
+        flat = self.trouble.flat
+        learnt = step
+        if flat is not None and step > flat.from_step and (flat.to_step is None or step <= flat.to_step):
+            learnt = flat.from_step
+        base: float = floor + (spec.first_loss - floor) * (1 + learnt / 30) ** -0.42
+        base *= self._grown(step)
         return base * self._spoilt(step) * (1 + 0.012 * _shake(self.seed, step))
 
     def loss_on(self, rank: int, step: int) -> float:
@@ -218,6 +252,13 @@ class TrainingRun:
 
     def _is_nan(self, step: int) -> bool:
         return self.trouble.nan_from_step is not None and step >= self.trouble.nan_from_step
+
+    def _grown(self, step: int) -> float:
+        diverging = self.trouble.diverging
+        if diverging is None or step < diverging.from_step:
+            return 1.0
+        grown: float = diverging.factor ** ((step - diverging.from_step) / _GROWS_STEPS)
+        return min(grown, _GROWS_TO)
 
     def _spoilt(self, step: int) -> float:
         """What bad batches before this step make of the loss of all ranks."""
@@ -233,7 +274,7 @@ class TrainingRun:
         if self._is_nan(step):
             return math.nan
         bad = self._bad_batches.get(step)
-        jump = bad.factor**2 if bad is not None else 1.0
+        jump = (bad.factor**2 if bad is not None else 1.0) * self._grown(step) ** 2
         return jump * (0.35 + 6 / (1 + step / 60)) * (1 + 0.15 * _shake(self.seed + 1, step))
 
     def validation_loss(self, step: int) -> float | None:
@@ -253,14 +294,50 @@ class TrainingRun:
     def steps(self, from_step: int, to_step: int) -> Iterator[Step]:
         """Each after `from_step`, up to `to_step`, which must be over."""
         for number, stretch, end_s in self.step_ends(from_step, to_step):
-            if stretch.first_step <= number - 1:
-                yield Step(number, end_s - stretch.step_s, end_s, stretch.phases)
-            else:
+            if stretch.first_step > number - 1:
                 yield self._step_across(number, end_s)
+            elif self.spec.jitter:
+                took_s = stretch.step_s * (1 + self._early(number - 1) - self._early(number))
+                yield Step(number, end_s - took_s, end_s, self._shake_phases(number, stretch, took_s))
+            else:
+                yield Step(number, end_s - stretch.step_s, end_s, stretch.phases)
+
+    def _early(self, step: int) -> float:
+        """By which share of a step it ended before its turn."""
+        jitter = self.spec.jitter
+        if not jitter or step <= self.first_step:
+            return 0.0
+        # A step's length has the noise of its own end and of the one before.
+        late = jitter * STEPS.step / math.sqrt(2) * math.sqrt(3) * _shake(self.seed + 2, step)
+        if _shake(self.seed + 3, step) > 1 - 2 * STEPS.long_steps:
+            late += STEPS.longer_by
+        return max(0.0, _EARLY - late)
+
+    def _shake_phases(self, number: int, stretch: Stretch, took_s: float) -> Phases:
+        """Each rank computes a little longer or shorter than usual, and so waits for others."""
+        key = (len(self.stretches), number)
+        found = self._shaken.get(key)
+        if found is None:
+            if len(self._shaken) >= _SHAKEN_KEPT:
+                self._shaken.clear()
+            rng = np.random.default_rng([self.seed, number])
+            factor = 1 + self.spec.jitter * STEPS.rank * rng.standard_normal(self.ranks).clip(-4, 4)
+            data, optimizer = stretch.phases.data, stretch.phases.optimizer
+            most = took_s - float(optimizer[0]) - _SYNC_AT_LEAST * self.spec.grad_sync_s - data
+            usual = stretch.phases.forward + stretch.phases.backward
+            computes = np.minimum(usual * factor, most)
+            share = stretch.phases.forward / usual
+            if self.ranks == 1:  # it waits for nobody
+                computes = took_s - data - optimizer
+            sync = took_s - data - computes - optimizer
+            found = Phases(data, computes * share, computes * (1 - share), sync, optimizer)
+            self._shaken[key] = found
+        return found
 
     def _step_across(self, number: int, end_s: float) -> Step:
         """One that began in another stretch than it ended in: of each it has its share."""
         start_s: float | None = None
+        began_in = self.stretches[0]
         phases = [np.zeros(self.ranks) for _ in PHASES]
         ends = [*(following.first_step for following in self.stretches[1:]), _NEVER]
         for stretch, end in zip(self.stretches, ends, strict=True):
@@ -272,8 +349,10 @@ class TrainingRun:
                 saves = max(0, (number - 1) // every - math.floor(stretch.first_step) // every)
                 done_s = (number - 1 - stretch.first_step) * stretch.step_s
                 start_s = stretch.from_s + done_s + saves * self.spec.checkpoint
+                began_in = stretch
             phases = [whole + share * part for whole, part in zip(phases, stretch.phases, strict=True)]
         assert start_s is not None
+        start_s -= self._early(number - 1) * began_in.step_s
         return Step(number, start_s, end_s, Phases(*phases))
 
     def checkpoints(self, t_s: float) -> Iterator[Checkpoint]:
@@ -314,8 +393,11 @@ class TrainingRun:
         if self.ended_s is not None:
             return None
         stretch = self.stretches[-1]
+        if self.trouble.pause is not None:
+            return self.trouble.pause
         if stretch.hung_by is not None:
-            return "backward" if rank == stretch.hung_by else "grad_sync"
+            is_missing = rank == stretch.hung_by or self.trouble.all_hang
+            return self.trouble.hung_in if is_missing else "grad_sync"
         step = self.step_at(t_s)
         if step > stretch.first_step and step % self.spec.checkpoint_every == 0:
             return "checkpoint"
@@ -342,17 +424,26 @@ class TrainingRun:
                     + (step - stretch.first_step) * stretch.step_s
                     + saves * self.spec.checkpoint
                 )
-                yield step, stretch, at_s
+                yield step, stretch, at_s - self._early(step) * stretch.step_s
 
     def load_of(self, rank: int, memory_mib: float, at_s: float) -> Load:
         """How this rank looks from its GPU."""
         fb_mib = 0.86 * memory_mib
         trouble = self.trouble
+        waiting = Load(fb_mib=fb_mib, power=LEVELS.context)
+        if rank in trouble.dead:
+            return FREE
         if trouble.hung_by is not None:
             # Spinning in a collective that never ends; the one that is missing does nothing at all.
-            if rank == trouble.hung_by:
-                return Load(fb_mib=fb_mib, power=0.05)
-            return Load(util=1.0, sm=0.98, dram=0.002, power=0.095, fb_mib=fb_mib)
+            if rank == trouble.hung_by or trouble.all_hang:
+                return waiting
+            return Load(util=1.0, sm=_BLOCKS * LEVELS.block, power=LEVELS.spinning, fb_mib=fb_mib)
+        if trouble.pause == "validation":
+            return Load(util=0.99, sm=0.9, tensor=0.45, dram=0.3, power=0.98, fb_mib=fb_mib, pcie=1e8)
+        if trouble.pause is not None:
+            return waiting
+        if trouble.on_cpu > 1:
+            return waiting._replace(pcie=2e6)
         phases = self.stretches[-1].phases
         step_s = self.stretches[-1].step_s
         spec = self.spec
@@ -384,7 +475,7 @@ class TrainingRun:
 
     def _stretch(self, at_s: float, step: float) -> Stretch:
         spec, trouble = self.spec, self.trouble
-        slow = self._pace.copy()
+        slow = self._pace * trouble.on_cpu
         for rank, factor in trouble.slow.items():
             slow[rank] *= factor
         everywhere = np.ones(self.ranks)
@@ -394,7 +485,8 @@ class TrainingRun:
         last = float(arrives.max())
         sync = spec.grad_sync_s + (last - arrives) if self.ranks > 1 else 0 * everywhere
         phases = Phases(data, forward, backward, sync, spec.optimizer_s * everywhere)
-        step_s = _NEVER if trouble.hung_by is not None else phases.step_s
+        stands = trouble.hung_by is not None or trouble.pause is not None
+        step_s = _NEVER if stands else phases.step_s
         return Stretch(at_s, step, phases, step_s, trouble.checkpoints_fail, trouble.hung_by)
 
     def _step(self, stretch: Stretch, t_s: float) -> float:

@@ -48,6 +48,17 @@ class RankOnGpu:
 
 
 @dataclass(slots=True)
+class NodeTruth:
+    """A machine that was there, and paid for."""
+
+    name: str
+    gpu_uuids: tuple[str, ...]
+    instance_share: float  # what one MIG instance is of its GPU; 1 without MIG
+    from_ms: int
+    to_ms: int | None = None
+
+
+@dataclass(slots=True)
 class JobTruth:
     uid: str
     namespace: str
@@ -123,6 +134,7 @@ class FaultTruth:
     attempt: int | None = None
     rank: int | None = None  # the culprit
     detail: str = ""
+    takes_out: bool = False  # while it lasts, nobody can use the GPU, or any of the node's
 
 
 class StepRecord(NamedTuple):
@@ -147,3 +159,5 @@ class Truth:
     seats: dict[str, Seat] = field(default_factory=dict)  # by pod uid
     gpus: list[RankOnGpu] = field(default_factory=list)
     faults: list[FaultTruth] = field(default_factory=list)
+    nodes: list[NodeTruth] = field(default_factory=list)
+    calm: list[FaultTruth] = field(default_factory=list)  # what only looks like trouble

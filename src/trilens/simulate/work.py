@@ -377,6 +377,15 @@ class Work:
             else:
                 self._fall(job, f"pod {pod.name} was lost with its node")
 
+    def scale(self, job: SimJob, by: int) -> None:
+        """A service gets so many pods more, or fewer."""
+        if by > 0:
+            job.missing_pods += by
+            self._make_up(job)
+            return
+        for pod in [pod for pod in job.pods if pod.state is PodState.RUNNING][by:]:
+            self._delete(pod)
+
     def show_ready(self, machine: Machine, *, ready: bool) -> None:
         """What the node controller writes on the pods of a node that is silent, and the kubelet after."""
         for pod in machine.pods.values():

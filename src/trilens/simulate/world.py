@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from trilens.simulate.calm import plan_calm
 from trilens.simulate.cluster import Cluster
 from trilens.simulate.faults import plan_faults
 from trilens.simulate.faults.scene import KernelLine, Scene
@@ -81,6 +82,7 @@ class World:
         self.telling = Telling(self.truth, start_ms, telling_ranks)
         self._work.when_attempt_begins = self.telling.attempt_begins
         plan_faults(self._scene, seed)
+        plan_calm(self._scene, seed)
         for template in scenario.jobs:
             self._plan_arrivals(template, random.Random(f"{template.name} of {seed}"))  # noqa: S311 - repeatable
         self._timeline.after(_SWEEP_S, self._sweep)

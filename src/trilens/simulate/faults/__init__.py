@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from trilens.simulate.faults import of_gpus, of_jobs, of_nodes
+from trilens.simulate.faults import of_exporters, of_gpus, of_jobs, of_nodes
 from trilens.simulate.scenario import FaultKind
 
 if TYPE_CHECKING:
@@ -31,6 +31,17 @@ _STRIKES: Final[dict[FaultKind, Callable[[Scene, Fault, Random], bool]]] = {
     FaultKind.EXPORTER_SILENT: of_nodes.exporter_silent,
     FaultKind.SPOT_RECLAIM: of_nodes.spot_reclaim,
     FaultKind.BAD_BATCH: of_jobs.bad_batch,
+    FaultKind.STUCK_DATA: of_jobs.stuck_data,
+    FaultKind.GIL_HELD: of_jobs.gil_held,
+    FaultKind.PROCESS_DEAD: of_jobs.process_dead,
+    FaultKind.EXCEPTION: of_jobs.exception,
+    FaultKind.CPU_FALLBACK: of_jobs.cpu_fallback,
+    FaultKind.DIVERGING: of_jobs.diverging,
+    FaultKind.PLATEAU: of_jobs.plateau,
+    FaultKind.PROF_STUCK: of_exporters.ails,
+    FaultKind.READINGS_FROZEN: of_exporters.ails,
+    FaultKind.READINGS_BLANK: of_exporters.ails,
+    FaultKind.LABELS_LOST: of_exporters.ails,
 }
 _LOOK_AGAIN_S: Final = 60.0  # for a target, where there is none yet
 _PATIENCE: Final = 240  # looks

@@ -68,6 +68,7 @@ def gpu_lost(scene: Scene, fault: Fault, chance: Random) -> bool:
 
 def _break(scene: Scene, target: Target, told: FaultTruth, lasts_s: float, *, lost: bool) -> None:
     machine, gpu, node = target.machine, target.gpu, target.machine.name
+    told.takes_out = True
     machine.broken.add(gpu)
     if lost:
         machine.lost.add(gpu)

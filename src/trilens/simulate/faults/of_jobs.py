@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trilens.simulate.program_output import collective_timeout
-from trilens.simulate.training import BadBatch
+from trilens.simulate.program_output import collective_timeout, python_failure
+from trilens.simulate.training import BadBatch, Diverging, Flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,6 +101,102 @@ def checkpoint_failing(scene: Scene, fault: Fault, chance: Random) -> bool:
 
 def _slower(fault: Fault) -> str:
     return f"{fault.factor:g} times slower"
+
+
+def stuck_data(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """The storage does not answer: all ranks wait for their data."""
+
+    def begin(trouble: Trouble) -> None:
+        trouble.hung_by, trouble.hung_in, trouble.all_hang = 0, "data", True
+
+    job = scene.training(fault, chance)
+    change = _Change(_is_hung, begin, _goes_on)
+    return job is not None and _for_a_while(scene, fault, job, change)
+
+
+def gil_held(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """C code holds the interpreter of a rank: its process is there, and none of its threads runs."""
+    job = scene.training(fault, chance, ranks=2)
+    if job is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+
+    def begin(trouble: Trouble) -> None:
+        trouble.hung_by, trouble.mute = rank, trouble.mute | {rank}
+
+    change = _Change(_is_hung, begin, _goes_on)
+    return _for_a_while(scene, fault, job, change, scene.gpu_of(job, rank))
+
+
+def _is_hung(trouble: Trouble) -> bool:
+    return trouble.hung_by is not None
+
+
+def _goes_on(trouble: Trouble) -> None:
+    trouble.hung_by, trouble.hung_in, trouble.all_hang = None, "backward", False
+    trouble.mute = frozenset()
+
+
+def process_dead(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """A rank is killed, and what started it does not notice: its pod runs on."""
+    job = scene.training(fault, chance, ranks=2)
+    if job is None or job.run is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    job.run.trouble.mute |= {rank}
+    job.run.trouble.dead |= {rank}
+    hang_now(scene, job, rank, scene.tell(fault.kind, target=scene.gpu_of(job, rank)))
+    return True
+
+
+def exception(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """A rank raises."""
+    job = scene.training(fault, chance)
+    if job is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    target = scene.gpu_of(job, rank)
+    told = scene.tell(fault.kind, target=target)
+    assert target.pod is not None
+    scene.work.fail(target.pod, "Error", 1, fault.kind.value, python_failure(rank))
+    scene.over(told)
+    return True
+
+
+def cpu_fallback(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """The program goes on without its GPUs."""
+
+    def begin(trouble: Trouble) -> None:
+        trouble.on_cpu = fault.factor
+
+    def end(trouble: Trouble) -> None:
+        trouble.on_cpu = 1.0
+
+    job = scene.training(fault, chance)
+    change = _Change(lambda trouble: trouble.on_cpu != 1.0, begin, end)
+    return job is not None and _for_a_while(scene, fault, job, change, detail=_slower(fault))
+
+
+def diverging(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """It stays, as NaN does."""
+    job = scene.training(fault, chance)
+    if job is None or job.run is None or job.run.trouble.diverging is not None:
+        return False
+    step = int(job.run.step_at(scene.work.t_s)) + 1
+    job.run.trouble.diverging = Diverging(step, fault.factor)
+    scene.on_attempt[job].append(scene.tell(fault.kind, job=job, detail=f"from step {step}"))
+    return True
+
+
+def plateau(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """Nothing is learnt any more, until the run ends."""
+    job = scene.training(fault, chance)
+    if job is None or job.run is None or job.run.trouble.flat is not None:
+        return False
+    step = int(job.run.step_at(scene.work.t_s)) + 1
+    job.run.trouble.flat = Flat(step, None)
+    scene.on_attempt[job].append(scene.tell(fault.kind, job=job, detail=f"from step {step}"))
+    return True
 
 
 def nan(scene: Scene, fault: Fault, chance: Random) -> bool:

@@ -38,6 +38,7 @@ def node_not_ready(scene: Scene, fault: Fault, chance: Random) -> bool:
     if machine is None:
         return False
     told = scene.tell(fault.kind, machine=machine)
+    told.takes_out = True
     machine.is_alive = False
     stuck = []
     for job in {pod.job: None for pod in machine.pods.values() if pod.state is PodState.RUNNING}:
@@ -101,10 +102,12 @@ def spot_reclaim(scene: Scene, fault: Fault, chance: Random) -> bool:
     def gone() -> None:
         machine.is_there = False
         scene.api.delete(machine.node)
+        scene.went(machine)
 
     def come_back() -> None:
         scene.bank.renew(machine.span, scene.work.t_s)
         replace_machine(scene.api, machine)
+        scene.came(machine)
         scene.over(told)
         scene.work.machines_changed()
 

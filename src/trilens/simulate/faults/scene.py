@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from trilens.simulate.hardware import mig_share
 from trilens.simulate.jobs import JobState, SimJob
-from trilens.simulate.truth import FaultTruth
+from trilens.simulate.truth import FaultTruth, NodeTruth
 
 if TYPE_CHECKING:
     from random import Random
@@ -54,7 +55,9 @@ class Scene:
         self.machines = machines
         self.bank = bank
         self.work = work
-        self._truth = truth
+        self.truth = truth
+        for machine in machines:
+            self.came(machine)
         self.kernel: defaultdict[str, list[KernelLine]] = defaultdict(list)  # by node
         self.on_attempt: defaultdict[SimJob, list[FaultTruth]] = defaultdict(
             list
@@ -130,8 +133,17 @@ class Scene:
             rank=rank,
             detail=detail,
         )
-        self._truth.faults.append(told)
+        self.truth.faults.append(told)
         return told
+
+    def came(self, machine: Machine) -> None:
+        share = mig_share(machine.pool.mig)
+        node = NodeTruth(machine.name, tuple(machine.uuids), share, self.api.now_ms)
+        self.truth.nodes.append(node)
+
+    def went(self, machine: Machine) -> None:
+        node = next(one for one in self.truth.nodes if one.name == machine.name)
+        node.to_ms = self.api.now_ms
 
     def over(self, told: FaultTruth) -> None:
         if told.to_ms is None:

@@ -15,6 +15,8 @@ class Described(NamedTuple):
     scenario: str
     gpus: int
     nodes: int
+    born_ms: int  # when its life began
+    began_ms: int  # when it began to answer
 
     def as_json(self) -> str:
         return json.dumps(self._asdict())

@@ -1,0 +1,1 @@
+"""Detectors: what one PromQL expression cannot say. One in each file, with a code of its own."""

@@ -1,0 +1,91 @@
+"""Whom a finding is about, and what makes it doubtful."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trilens.model.finding import Subject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trilens.detect.scene import JobView, Place, RankView, Scene
+    from trilens.model.workload import Doubt
+
+DOUBTED: Final = 0.7  # of the confidence of what rests on telemetry that is not to be believed
+
+JobKey = tuple[str, ...]
+
+
+def job_key(job: JobView) -> JobKey:
+    """What it is remembered by."""
+    if job.run is not None:
+        return (job.run.run,)
+    return tuple(job.workload) if job.workload is not None else ("", job.name)
+
+
+def attempt_of(job: JobView) -> int:
+    """Which life of it this is."""
+    for rank in job.ranks:
+        if rank.process is not None:
+            return rank.process.attempt
+    return job.attempt
+
+
+def of_job(job: JobView, scene: Scene, rank: RankView | None = None, *, node: str | None = None) -> Subject:
+    """Of the job, or of one of its ranks, or of those on one node."""
+    if rank is not None and rank.row is not None:
+        return _at(job, scene.telemetry.places[rank.row], rank.rank)
+    process = rank.process if rank is not None else None
+    return Subject(
+        workload=job.workload,
+        team=job.team,
+        run=job.run.run if job.run is not None else None,
+        rank=rank.rank if rank is not None else None,
+        cluster=job.workload.cluster if job.workload is not None else None,
+        node=(process.node or None) if process is not None else node,
+    )
+
+
+def of_row(job: JobView | None, scene: Scene, row: int) -> Subject:
+    """Of one GPU, and of the rank that has it."""
+    place = scene.telemetry.places[row]
+    if job is None:
+        return Subject(
+            workload=place.workload,
+            rank=place.rank,
+            pod=place.pod,
+            cluster=place.cluster,
+            node=place.node,
+            gpu=place.uuid,
+        )
+    return _at(job, place, rank_at(job, scene, row))
+
+
+def rank_at(job: JobView, scene: Scene, row: int) -> int | None:
+    for rank in job.ranks:
+        if rank.row == row:
+            return rank.rank
+    return scene.telemetry.places[row].rank
+
+
+def _at(job: JobView, place: Place, rank: int | None) -> Subject:
+    return Subject(
+        workload=job.workload,
+        team=job.team,
+        run=job.run.run if job.run is not None else None,
+        rank=rank,
+        pod=place.pod,
+        cluster=place.cluster,
+        node=place.node,
+        gpu=place.uuid,
+    )
+
+
+def doubts_of(scene: Scene, rows: Iterable[int | None]) -> tuple[Doubt, ...]:
+    """Why these GPUs' readings may be wrong."""
+    found: dict[str, Doubt] = {}
+    for row in rows:
+        if row is not None:
+            found.update((doubt.code, doubt) for doubt in scene.suspects.get(row, ()))
+    return tuple(found.values())
