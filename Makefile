@@ -12,10 +12,10 @@ DEV := $(VENV)/.dev-installed
 COMPILE = @$(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers kubernetes demo up test lint format bench clean
+.PHONY: help setup servers kubernetes demo up test lint format bench bench-detect clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
 
 $(SERVER): pyproject.toml tools/setup
 	@tools/setup "$(PYTHON)" "$(VENV)" server
@@ -56,6 +56,10 @@ lint: $(DEV) ## formatting, style, types, and which folder may import which
 format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 15 minutes on two cores): what is found, how soon, how rightly
+	$(COMPILE)
+	@$(BIN)/python -m bench.detect $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written to bench/RESULTS.md
 	$(COMPILE)

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from empty_records import NobodyLooks, NoFacts, NoReceivers, NoRecords, NoSignals
+from memory_book import MemoryBook
+from memory_findings import MemoryFindings
+from memory_runs import MemoryRuns
 from trilens.ledger.prices.book import Prices, default_book
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SelectRequest
@@ -18,12 +22,18 @@ from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.delivery_apis import DeliveryApis
+from trilens.serve.detection.findings import FindingsApi
+from trilens.serve.detection.keeper import DetectionState
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
+from trilens.serve.fleet_apis import FleetApis
 from trilens.serve.gpus import GpusApi
+from trilens.serve.incidents.incidents_api import IncidentsApi
+from trilens.serve.intake_apis import IntakeApis
 from trilens.serve.lineage import LineageApi
+from trilens.serve.money.apis import MoneyApis
 from trilens.serve.money.cost import CostApi, CostRules
-from trilens.serve.money.cost_params import clock_ms
 from trilens.serve.money.cost_units import CostUnitsApi
 from trilens.serve.money.focus import FocusApi
 from trilens.serve.money.imports import ImportsApi
@@ -36,14 +46,17 @@ from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
+from trilens.serve.prometheus_apis import PrometheusApis
+from trilens.serve.questions import Questions, clock_ms
 from trilens.serve.reloading import InForce
-from trilens.serve.rules import RulesApi
+from trilens.serve.rules import Blind, RulesApi
+from trilens.serve.run_apis import RunApis
 from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runner import QueryRunner
 from trilens.serve.runs import RunsApi
 from trilens.serve.runs_intake import RunRecordsApi
 from trilens.serve.self_metrics import SelfMetrics
-from trilens.serve.serving_programs import HeartbeatApi
+from trilens.serve.serving_programs import HeartbeatApi, ServingPrograms
 from trilens.serve.status import StatusApi
 from trilens.serve.targets import TargetsApi
 from trilens.serve.trackers_api import TrackersApi
@@ -55,14 +68,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from trilens.alert.evaluation import GroupState
+    from trilens.collect.runs.intake import RunIntake
     from trilens.ledger.source import FactSource, LedgerBook, SignalSource
     from trilens.lineage.source import RunSource
     from trilens.model.labels import LabelFrame
+    from trilens.model.machine import MachineInterval
     from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.delivery import DeliveryKeeper
     from trilens.serve.intakes import Intakes
     from trilens.serve.money.imports import ImportStore
     from trilens.serve.money.ledger_keeper import LedgerKeeper
-    from trilens.serve.serving_programs import ServingPrograms
+    from trilens.serve.money.prices import KnownMachines
     from trilens.serve.trackers import Following
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
@@ -109,6 +125,16 @@ class MemoryCatalog:
 
 
 @dataclass
+class MemoryMachines:
+    intervals: list[MachineInterval] = field(default_factory=list)
+
+    def during(
+        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Sequence[MachineInterval]:
+        return [x for x in self.intervals if x.from_ms < to_ms and (x.to_ms is None or x.to_ms > from_ms)]
+
+
+@dataclass
 class Api:
     """The parts of a server that a test may want to reach."""
 
@@ -117,25 +143,33 @@ class Api:
     reloads: list[str] = field(default_factory=list)
     ready: bool = True
     readiness: dict[str, Any] = field(default_factory=lambda: {"store": {"damage": []}})
-    workloads: WorkloadRecords | None = None
-    gpus: GpuRecords | None = None
+    workloads: WorkloadRecords | NoRecords = field(default_factory=NoRecords)
+    detection: DetectionState = field(default_factory=DetectionState)
+    findings: MemoryFindings = field(default_factory=MemoryFindings)
+    open_incidents: Any = field(default_factory=NoRecords)
+    incidents: Any = field(default_factory=NoRecords)
+    delivery: DeliveryKeeper | NoReceivers = field(default_factory=NoReceivers)
+    gpus: GpuRecords | NoRecords = field(default_factory=NoRecords)
     rules: list[GroupState] = field(default_factory=list)
-    events: EventRecords | None = None
+    blind: Blind = field(default_factory=dict)
+    events: EventRecords | NoRecords = field(default_factory=NoRecords)
     agents: AgentIntake | None = None
     intakes: Intakes | None = None
-    runs: RunSource | None = None
-    tracked: TrackedRunRecords | None = None
+    runs: RunSource = field(default_factory=MemoryRuns)
+    run_intake: RunIntake | None = None
+    tracked: TrackedRunRecords | NoRecords = field(default_factory=NoRecords)
     followed: list[Following] = field(default_factory=list)
-    serving: ServingPrograms | None = None
-    book: LedgerBook | None = None
+    serving: ServingPrograms = field(default_factory=lambda: ServingPrograms(None))
+    book: LedgerBook = field(default_factory=MemoryBook)
     imports: ImportStore | None = None
     imported_hours: list[int] = field(default_factory=list)
     keeper: LedgerKeeper | None = None
-    facts: FactSource | None = None
-    signals: SignalSource | None = None
+    facts: FactSource | NoFacts = field(default_factory=NoFacts)
+    signals: SignalSource = field(default_factory=NoSignals)
     cost_rules: CostRules = field(default_factory=CostRules)
     now_ms: Callable[[], int] = clock_ms
     prices: Prices = field(default_factory=default_book)
+    machines: KnownMachines = field(default_factory=MemoryMachines)
     overview: Overview = field(
         default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
     )
@@ -144,6 +178,7 @@ class Api:
         self.settings = load_settings(overrides=self.overrides, environ={})
         self.in_force = InForce(self.settings, datetime.now(UTC))
         self.runner = QueryRunner(self.settings.query)
+        self.questions = Questions(self.runner, 1 << 20, self.now_ms)
         self.metrics = SelfMetrics()
         self.catalog = MemoryCatalog(self.source)
         self.engines: Any = lambda lookback_ms: Engine(self.source, lookback_ms=lookback_ms)
@@ -169,43 +204,59 @@ class Api:
             metrics=self.metrics,
             probes=Probes(readiness, reload, self.metrics),
             overview=overview,
-            status=StatusApi(lambda: self.in_force, self.catalog, self.runner),
-            targets=TargetsApi(None),
-            rules=RulesApi(lambda: self.rules),
-            programs=ProgramsApi([self.serving] if self.serving is not None else []),
-            heartbeats=HeartbeatApi(self.serving),
-            write=WriteApi(None, ThreadPoolExecutor(1), 1 << 20),
-            run_records=RunRecordsApi(None, ThreadPoolExecutor(1), 1 << 20),
-            otlp=OtlpApi(None, None, ThreadPoolExecutor(1), 1 << 20),
-            backfill=BackfillApi(None, ThreadPoolExecutor(1), 1 << 20),
-            imports=ImportsApi(
-                self.imports,
-                self.imported_hours.extend,
-                self.settings.storage.retention_ledger,
-                ThreadPoolExecutor(1),
-                1 << 20,
+            prometheus=PrometheusApis(
+                TargetsApi(None),
+                ProgramsApi([self.serving]),
+                RulesApi(lambda: self.rules, lambda: self.blind),
+                StatusApi(lambda: self.in_force, self.catalog, self.runner),
             ),
-            workloads=WorkloadsApi(
-                self.workloads, self.intakes, self.runner, 1 << 20, self.gpus, book=self.book
-            ),
-            gpus=GpusApi(self.gpus, self.workloads, None, self.intakes, self.runner, 1 << 20),
-            events=EventsApi(self.events, self.workloads, self.agents, self.runner, 1 << 20),
-            output=OutputApi(self.workloads, self.agents, self.runner, 1 << 20),
-            runs=RunsApi(self.runs, self.workloads, self.runner, 1 << 20, self.book),
-            lineage=LineageApi(self.runs, self.runner, 1 << 20),
-            run_traces=RunTracesApi(self.runs, self.runner),
-            experiments=ExperimentsApi(self.runs, self.tracked, self.runner, 1 << 20, self.book),
-            trackers=TrackersApi(self.followed),
-            ledger=LedgerApi(self.book, self.keeper, self.runner, 1 << 20),
-            cost=CostApi(
-                self.book, self.facts, lambda: self.cost_rules, self.runner, 1 << 20, now_ms=self.now_ms
-            ),
-            focus=FocusApi(self.book, self.runner, 1 << 20, now_ms=self.now_ms),
-            cost_units=CostUnitsApi(
-                self.book, self.facts, self.signals, self.runs, self.runner, 1 << 20, now_ms=self.now_ms
-            ),
-            prices=PricesApi(lambda: self.prices, 1 << 20, now_ms=self.now_ms),
-            opencost=OpenCostApi(self.book, self.runner, 1 << 20, now_ms=self.now_ms),
+            intake=self._intake_apis(),
+            fleet=self._fleet_apis(),
+            runs=self._run_apis(),
+            money=self._money_apis(),
+            delivery=DeliveryApis(self.delivery, self.questions),
+        )
+
+    def _intake_apis(self) -> IntakeApis:
+        threads, max_body = ThreadPoolExecutor(1), 1 << 20
+        kept_for = self.settings.storage.retention_ledger
+        return IntakeApis(
+            WriteApi(None, threads, max_body),
+            RunRecordsApi(self.run_intake, threads, max_body),
+            HeartbeatApi(self.serving),
+            OtlpApi(None, None, threads, max_body),
+            BackfillApi(None, threads, max_body),
+            ImportsApi(self.imports, self.imported_hours.extend, kept_for, threads, max_body),
+        )
+
+    def _fleet_apis(self) -> FleetApis:
+        now, asked = NobodyLooks(), self.questions
+        return FleetApis(
+            WorkloadsApi(self.workloads, self.gpus, now, self.book, self.intakes, asked),
+            GpusApi(self.gpus, self.workloads, now, self.intakes, asked),
+            EventsApi(self.events, self.workloads, self.agents, asked),
+            OutputApi(self.workloads, self.agents, asked),
+            FindingsApi(lambda: self.detection, self.findings, asked),
+            IncidentsApi(self.open_incidents, self.incidents, asked),
+        )
+
+    def _run_apis(self) -> RunApis:
+        return RunApis(
+            RunsApi(self.runs, self.workloads, self.book, self.questions),
+            LineageApi(self.runs, self.questions),
+            RunTracesApi(self.runs, self.questions),
+            ExperimentsApi(self.runs, self.tracked, self.book, lambda _run: None, self.questions),
+            TrackersApi(self.followed),
+        )
+
+    def _money_apis(self) -> MoneyApis:
+        return MoneyApis(
+            LedgerApi(self.book, self.keeper, self.questions),
+            CostApi(self.book, self.facts, lambda: self.cost_rules, self.questions),
+            FocusApi(self.book, self.questions),
+            CostUnitsApi(self.book, self.facts, self.signals, self.runs, self.questions),
+            PricesApi(lambda: self.prices, self.machines, self.questions),
+            OpenCostApi(self.book, self.questions),
         )
 
 

@@ -40,18 +40,6 @@ def shipped_rules(*names: str) -> Iterator[RecordingRule]:
                 yield RecordingRule(rule["record"], rule["expr"], frozenset(rule.get("labels", {}).items()))
 
 
-def shipped_alerts(*names: str) -> Iterator[RecordingRule]:
-    """By their names in the place of a record's."""
-    for file in rule_files():
-        if file.name in names:
-            for group in yaml.safe_load(file.read_text())["groups"]:
-                for rule in group["rules"]:
-                    if "alert" in rule:
-                        yield RecordingRule(
-                            rule["alert"], rule["expr"], frozenset(rule.get("labels", {}).items())
-                        )
-
-
 def series(answer: QueryResult) -> Series:
     return {
         frozenset(answer.labels.labels(row).items()): float(answer.values[row, 0])
@@ -71,7 +59,7 @@ class Recorder:
         recorded: dict[str, Series] = {rule.record: {} for rule in self._rules}
         for rule in self._rules:
             answer = Engine(self._source).instant(rule.expr, at_ms, QueryGuard())
-            found = {labels | rule.labels: value for labels, value in series(answer).items()}
+            found = {_renamed(labels) | rule.labels: value for labels, value in series(answer).items()}
             assert len(found) == len(answer.labels), f"{rule.record} holds a series twice"
             assert not found.keys() & recorded[rule.record].keys(), (
                 f"two rules write one series of {rule.record}"
@@ -84,3 +72,8 @@ class Recorder:
                 self._source.add({**dict(labels), "__name__": rule.record}, [(at_ms, STALE_NAN)])
             self._before[rule] = set(found)
         return recorded
+
+
+def _renamed(labels: LabelSet) -> LabelSet:
+    """What `or` hands on has kept its name; a record has its own."""
+    return frozenset((name, value) for name, value in labels if name != "__name__")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from command_here import trilens_here
-from ledger_nights import NIGHT_MS, a_night
+from ledger_nights import NIGHT_MS, a_night, holder, hour, row
 from memory_api import Api, running
 from memory_book import MemoryBook
 from trilens.cli.cost_figures import hours_text, share_text
 from trilens.cli.cost_text import show_doubts
 from trilens.cli.times import read_day_or_moment
+from trilens.ledger.prices.book import Prices
 from trilens.model.ledger import HOUR_MS, Bucket
+from trilens.model.price import ExchangeRate
 from trilens.serve.money.cost import CostRules
 from trilens.serve.openapi import document
 from trilens.settings.budgets import Budget
@@ -30,10 +33,13 @@ SPAN = ("--from", "2026-11-04T00:00:00Z", "--to", "2026-11-04T06:00:00Z")
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     budget = Budget(team="vision", amount="1000", currency="USD")  # type: ignore[arg-type]
+    euros = Budget(team="research", amount="1000", currency="EUR")  # type: ignore[arg-type]
+    yen = Budget(cluster="east", amount="1000", currency="JPY")  # type: ignore[arg-type]
+    rates = Prices([], "USD", [ExchangeRate("EUR", Decimal("1.25"), None)]).exchange_rate
     api = Api(
         book=MemoryBook(*a_night()),
         now_ms=lambda: NIGHT_MS + 6 * HOUR_MS - 1,
-        cost_rules=CostRules(budgets=(budget,)),
+        cost_rules=CostRules(budgets=(budget, euros, yen), rates=rates),
     )
     with running(api.build()) as url:
         yield url
@@ -106,7 +112,10 @@ def test_days_are_not_compared_with_parts_of_days(server: str) -> None:
 
 def test_doubts_travel_with_the_answer(server: str) -> None:
     answer = trilens_here("cost", *SPAN, "--server", server)
-    assert answer.stderr == "warning: no-price: no price for NVIDIA L4 (12.0 GPU-hours in 6 hours)\n"
+    assert answer.stderr.splitlines() == [
+        "warning: no-price: no price for NVIDIA L4 (12.0 GPU-hours in 6 hours)",
+        "  do: write one into the price book",
+    ]
     early = trilens_here("cost", "--from", "2026-11-03T12:00:00Z", "--server", server)
     assert "note: nothing is booked for 6 of 18 hours: " in early.stderr
     partly = trilens_here("cost", "--from", "2026-11-03T22:00:00Z", "--server", server)
@@ -148,7 +157,7 @@ def test_a_small_share_is_not_none(share: float | None, text: str) -> None:
 def test_warnings_of_one_kind_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     hours = {"asked": 1, "booked": 1, "open": 0, "upto_ms": None}
     warnings = [
-        {"code": code, "text": text, "gpu_ms": HOUR_MS, "hours": 1}
+        {"code": code, "text": text, "remedy": None, "gpu_ms": HOUR_MS, "hours": 1}
         for code, text in (("default-price", "a"), ("share-unknown", "b"), ("default-price", "c"))
     ]
     show_doubts({"hours": hours, "warnings": warnings})
@@ -156,6 +165,32 @@ def test_warnings_of_one_kind_are_one_line(capsys: pytest.CaptureFixture[str]) -
         "warning: default-price: a (1.0 GPU-hours in 1 hour); 1 more like it, --json has all",
         "warning: share-unknown: b (1.0 GPU-hours in 1 hour)",
     ]
+
+
+def test_currencies_stand_beside_each_other_and_are_never_added_up() -> None:
+    vision, research = holder("a", "vision"), holder("b", "research")
+    book = MemoryBook(
+        hour(
+            NIGHT_MS,
+            row(NIGHT_MS, vision, Bucket.PRODUCTIVE, gpus=3),
+            row(NIGHT_MS, vision, Bucket.STALLED, currency="EUR"),
+            row(NIGHT_MS, research, Bucket.PRODUCTIVE, gpus=2, currency="EUR"),
+        )
+    )
+    with running(Api(book=book, now_ms=lambda: NIGHT_MS + HOUR_MS).build()) as url:
+        lines = said(url, *SPAN, "--by", "team")
+        found = told(url, *SPAN, "--by", "team")
+        across = said(url, *SPAN)
+    amounts = {(one["keys"]["team"], one["currency"]): one["now"]["amount"] for one in found["lines"]}
+    assert amounts == {("vision", "USD"): "12", ("vision", "EUR"): "4", ("research", "EUR"): "8"}
+    assert {one["currency"]: one["now"]["amount"] for one in found["totals"]} == {"USD": "12", "EUR": "12"}
+    assert [line.split()[:2] for line in lines if line.startswith(("vision", "research"))] == [
+        ["vision", "$12.00"],
+        ["research", "€8.00"],
+        ["vision", "€4.00"],
+    ]
+    assert len([line for line in (*lines, *across) if line.startswith("total: ")]) == 4
+    assert not any("16.00" in line or "24.00" in line for line in (*lines, *across))
 
 
 def test_csv_is_for_machines(server: str) -> None:
@@ -220,9 +255,27 @@ def test_now(server: str) -> None:
     assert {one["keys"]["team"] for one in of_team["month"]["teams"]} == {"research"}
     assert of_team["month"]["totals"][0]["spent"] == of_team["month"]["teams"][0]["spent"]
     assert of_team["budgets"][0]["spent"] == "3072", "a budget is of all that it is of"
-    assert lines[-1].split() == [
+    budgets = lines[lines.index("budgets of this month") + 2 :]
+    assert budgets[0].split() == [
         *("team", "vision", "$1,000.00", "$3,072.00", "307", "%", "-", "-", "exceeded", "2026-11-03"),
     ]
+
+
+def test_budgets_in_other_currencies(server: str) -> None:
+    lines = said(server, "now")
+    told_of = {one["name"]: one for one in told(server, "now")["budgets"]}
+    assert told_of["research"]["spent"] == str(Decimal(416) / Decimal("1.25")), "a euro is 1.25 dollars"
+    (research,) = [line for line in lines if line.startswith("team research")]
+    assert research.split()[2:4] == ["€1,000.00", "€332.80"]
+    (east,) = [line for line in lines if line.startswith("cluster east ")]
+    assert "unknown: no exchange rate" in east
+    assert (told_of["east"]["spent"], told_of["east"]["share"], told_of["east"]["state"]) == (
+        None,
+        None,
+        "unknown",
+    )
+    assert told_of["east"]["gap"]["code"] == "no-exchange-rate"
+    assert "cluster east: 24.0 GPU-hours without a price, not in it" in lines
 
 
 @pytest.mark.parametrize(

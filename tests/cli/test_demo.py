@@ -64,6 +64,11 @@ def run_state(url: str, name: str) -> str | None:
     return next((one["state"] for one in found if one["name"] == name), None)
 
 
+def gpu_hours_of_the_last_hours(url: str) -> float:
+    answer = trilens("cost", "--by", "cluster", "--from", "-1h", "--server", url, "--json")
+    return sum(one["now"]["gpu_ms"] for one in json.loads(answer.stdout)["totals"]) / HOUR_MS
+
+
 def jobs_of_the_scenario() -> set[tuple[str, str, str]]:
     """Those that are under way when the demo begins."""
     world = grown(load_scenario("demo").sized(GPUS), now_ms=1_790_000_000_000, age_ms=HOUR_MS)
@@ -95,6 +100,7 @@ def test_the_demo_shows_the_jobs_of_its_cluster_and_cleans_up(tmp_path: Path) ->
         until(lambda: trilens("query", loss, "--server", url).stdout.strip() != "", "the programs' metrics")
         until(lambda: run_state(url, "vision-finetune-1") == "stalled", "the hung job's run")
         assert run_state(url, "llm-pretrain-1") == "running"
+        until(lambda: gpu_hours_of_the_last_hours(url) >= GPUS, "the money of the hour before")
         children = psutil.Process(process.pid).children(recursive=True)
         assert len(children) == 1
         process.send_signal(signal.SIGINT)

@@ -15,7 +15,8 @@ from trilens.cli.main import app
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A job that hangs until its watchdog gives up, goes on from its checkpoint, and another that is killed.
+# A job that hangs until its watchdog gives up, goes on from its checkpoint, and another that is killed; and a
+# node that nobody uses is not ready for a while.
 EVENING = """
 name: evening
 collective_timeout: 30m
@@ -42,6 +43,7 @@ jobs:
 faults:
   - {kind: hang, at: 35m, job: train}
   - {kind: oom-killed, at: 30m, job: sweep}
+  - {kind: node-not-ready, at: 70m, lasts: 25m, node: 2}
 """
 
 
@@ -78,6 +80,19 @@ def test_what_was_lost_is_found(told: dict[str, Any]) -> None:
     assert lost == {("train-1", "stalled"), ("train-1", "recompute"), ("sweep-1", "recompute")}
     for key in lost:
         assert found[key] == pytest.approx(true[key], rel=0.05), key
+
+
+def test_what_the_fleet_lost_is_the_truth_too(told: dict[str, Any]) -> None:
+    """The ledger knows of a dead node when its cluster does, after 40 seconds."""
+    fleet = {one["bucket"]: one for one in told["truth"] if not one["workload"]}
+    assert (fleet["broken"]["node"], fleet["broken"]["faults"]) == ("h100-0002", ["node-not-ready"])
+    assert fleet["broken"]["gpu_hours"] == pytest.approx(8 * 25 / 60, rel=0.001)
+    found = {
+        bucket: float(Decimal(told["buckets"][bucket])) / (55.04 / 8) for bucket in ("broken", "unallocated")
+    }
+    assert found["broken"] == pytest.approx(8 * (25 * 60 - 40) / 3600, rel=0.02)
+    lost = sum(one["gpu_hours"] for one in fleet.values())
+    assert sum(found.values()) == pytest.approx(lost, rel=0.01)
 
 
 def test_a_stall_is_told_with_its_step_and_since_when(told: dict[str, Any]) -> None:

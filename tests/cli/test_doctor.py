@@ -14,6 +14,7 @@ from kubernetes_api import Rule
 from memory_api import Api, running
 from rules_at_work import groups
 from servers import until
+from trilens.alert.blindness import blind_rules
 from trilens.alert.evaluation import new_states
 from trilens.cli.client import Client
 from trilens.cli.doctor_checks import examine
@@ -129,6 +130,19 @@ def test_rules_that_fail_and_a_reload_that_did() -> None:
         assert all(one["is_problem"] and one["means"] and one["remedy"] for one in found.values())
 
 
+def test_rules_that_were_left_out_and_rules_that_are_blind() -> None:
+    found = groups("groups: [{name: g, rules: [{alert: a, expr: gone}, {alert: b, expr: up}]}]")
+    readiness = {**watching(), "rules": {"unread": ["rules.yml:3:5: groups[1]: a group needs a name"]}}
+    missing = blind_rules(found, lambda name, _: name == "up")
+    api = Api(rules=new_states(found), readiness=readiness, blind={(o.group, o.rule): o for o in missing})
+    with running(api.build()) as url:
+        said = [(one["is_problem"], one["what"]) for one in findings(url)]
+    assert sorted(said) == [
+        (False, "alerting rules are blind: a"),
+        (True, "rules were left out: rules.yml:3:5: groups[1]: a group needs a name"),
+    ]
+
+
 def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the GPU API says of each state is tested with it; here, what the doctor makes of it."""
     answers = {
@@ -143,6 +157,7 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
         "/api/v1/targets": {"data": {"activeTargets": []}},
         "/api/workloads": {"data": []},
         "/api/trackers": {"data": []},
+        "/api/receivers": {"data": []},
         "/api/v1/rules": {"data": {"groups": []}},
         "/api/v1/status/runtimeinfo": {"data": {"reloadConfigSuccess": True}},
     }

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memory_api import Api, running
+from memory_api import Api, MemoryMachines, running
 from trilens.cli.config_check import check_file
 from trilens.cli.main import app
 from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError
+from trilens.model.machine import Machine, MachineInterval
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "prices.yaml")
 JULY_2 = 1_782_950_400_000
 
 
+RENTED = Machine(
+    "east", "gpu-07", "p5.48xlarge", "us-east-1", provider="aws", gpu_model="NVIDIA-H100-80GB-HBM3", gpus=8
+)
+
+
 @pytest.fixture(scope="module")
 def url():
-    api = Api(prices=price_book(Path(EXAMPLE)), now_ms=lambda: JULY_2)
+    machines = MemoryMachines(
+        [
+            MachineInterval(RENTED, 0, JULY_2 - 3_600_000),
+            MachineInterval(replace(RENTED, purchase="reserved"), JULY_2 - 3_600_000, None),
+            MachineInterval(Machine("lab", "twin"), 0, None),
+            MachineInterval(Machine("east", "twin"), 0, None),
+        ]
+    )
+    api = Api(prices=price_book(Path(EXAMPLE)), now_ms=lambda: JULY_2, machines=machines)
     with running(api.build()) as base:
         yield base
 
@@ -82,9 +97,12 @@ def test_which_price_counts_and_why(url: str) -> None:
         "p5-on-demand-july: $51.20 an hour for 8 GPUs, on-demand",
         "counts: p5-on-demand-july: instance_type p5.48xlarge, region us-east-1, "
         "purchase on-demand (assumed)",
-        "fits too: p5-on-demand: instance_type p5.48xlarge, region us-east-1, purchase on-demand (assumed)",
-        "fits too: aws-p5.48xlarge (default): instance_type p5.48xlarge, purchase on-demand (assumed)",
-        "fits too: h100 (default): gpu_model H100, purchase on-demand (assumed)",
+        "fits too: p5-on-demand: instance_type p5.48xlarge, region us-east-1, purchase on-demand (assumed); "
+        "p5-on-demand-july began later",
+        "fits too: aws-p5.48xlarge (default): instance_type p5.48xlarge, purchase on-demand (assumed); "
+        "yours come first",
+        "fits too: h100 (default, estimate): gpu_model H100, purchase on-demand (assumed); yours come first",
+        "does not fit: aws-p5.48xlarge-before-june-2025: held until 2025-06-01",
         "does not fit: h100-contract: provider is not known, and it asks for aws",
         "does not fit: aws-p5.48xlarge-reserved: purchase is not known, and it asks for reserved",
         "does not fit: aws-p5.48xlarge-spot: purchase is not known, and it asks for spot",
@@ -95,8 +113,57 @@ def test_which_price_counts_and_why(url: str) -> None:
     assert here.output == asked.output
 
 
+def test_the_price_of_a_node_by_what_is_known_of_it(url: str) -> None:
+    at = ["--at", "2026-07-02", "--server", url]
+    now = said("--node", "gpu-07", *at)
+    assert now.output.splitlines()[:3] == [
+        "gpu-07 of cluster east: 8 NVIDIA-H100-80GB-HBM3, instance_type p5.48xlarge, region us-east-1, "
+        "provider aws, purchase reserved",
+        "h100-contract: $16.80 an hour for 8 GPUs, reserved",
+        "counts: h100-contract: gpu_model H100, provider aws, purchase reserved",
+    ]
+    assert (
+        "does not fit: p5-on-demand-july: purchase is reserved, and it asks for on-demand"
+        in now.output.splitlines()
+    )
+    before = said("--node", "gpu-07", "--at", "2026-07-01T20:00:00Z", "--server", url)
+    assert "purchase not known" in before.output.splitlines()[0]
+    assert before.output.splitlines()[1] == "p5-on-demand-july: $51.20 an hour for 8 GPUs, on-demand"
+
+
+def test_what_is_said_comes_before_what_is_known_of_a_node(url: str) -> None:
+    asked = said("--node", "gpu-07", "--purchase", "spot", "--gpus", "2", "--server", url, "--json")
+    choice = json.loads(asked.stdout)
+    assert (choice["price"], choice["gpus"]) == ("aws-p5.48xlarge-spot", 2)
+    assert choice["machine"]["known"]
+    assert choice["fits"][0]["estimate"]
+
+
+def test_a_node_that_nobody_knows_and_one_that_is_there_twice(url: str) -> None:
+    nobody = said("--node", "gpu-99", "--server", url)
+    assert nobody.exit_code == 1
+    assert "warning: machine-unknown: no machine with GPUs named gpu-99 is known" in nobody.output
+    twice = said("--node", "twin", "--server", url)
+    assert "there is a node 'twin' in several clusters: east, lab" in str(twice.exception)
+    one = json.loads(said("--node", "twin", "--cluster", "lab", "--server", url, "--json").stdout)
+    assert (one["machine"]["known"], one["machine"]["cluster"]) == (True, "lab")
+
+
+def test_estimates_are_marked_in_the_book(url: str) -> None:
+    shown = said("--server", url).stdout
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert any(line.startswith("h100-spot ") and " ~1.25 USD a GPU and hour" in line for line in lines)
+    assert any(
+        line.startswith("aws-g5.xlarge ") and " 1.006 USD" in line and "vantage" in line for line in lines
+    )
+    assert "~ an estimate: what it costs, or since when, is a guess" in lines
+    told = {one["name"]: one for one in json.loads(said("--server", url, "--json").stdout)["prices"]}
+    assert (told["h100-spot"]["estimate"], told["aws-g5.xlarge"]["estimate"]) == (True, False)
+    assert told["aws-g5.xlarge"]["source"] == "instances.vantage.sh"
+
+
 def test_parts_of_an_owned_machine(url: str) -> None:
-    owned = said("--cluster", "lab", "--node", "dgx-7", "--gpus", "8", "--server", url, "--json")
+    owned = said("--cluster", "lab", "--node", "dgx-7", "--gpus", "8", "--check", EXAMPLE, "--json")
     choice = json.loads(owned.stdout)
     assert (choice["price"], choice["purchase"], choice["doubts"]) == ("lab-dgx", "owned", [])
     # (310,000 / 4 + 15,000) / 8,760 and (8 x 700 + 2,400) W x 1.3 x 0.14 a kWh

@@ -14,7 +14,8 @@ from torch.utils.checkpoint import checkpoint
 
 from recorded_steps import new_recorder, steps_of
 from trilens.sdk.pytorch import watch
-from trilens.sdk.recorder import Reading, Recorder
+from trilens.sdk.recorder import Recorder
+from trilens.sdk.step_note import Reading
 
 torch.set_num_threads(1)
 

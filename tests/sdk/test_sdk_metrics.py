@@ -25,12 +25,13 @@ from trilens.sdk.metrics import Metrics
 from trilens.sdk.options import Options
 from trilens.sdk.own_metrics import OWN_METRICS
 from trilens.sdk.process_facts import listens_beyond_this_machine, reachable
-from trilens.sdk.recorder import Recorder, StepNote
+from trilens.sdk.recorder import Recorder
 from trilens.sdk.training_metrics import KNOWN_VALUES, TRAINING_METRICS, TrainingMetrics
 from trilens.simulate.training_text import training_text
 
 if TYPE_CHECKING:
     from trilens.sdk.run import Run
+    from trilens.sdk.step_note import StepNote
 
 
 def note(

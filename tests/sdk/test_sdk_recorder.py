@@ -15,7 +15,8 @@ from trilens.sdk.guard import Guard
 from trilens.sdk.identity import Identity
 from trilens.sdk.moments import Checkpoint, Validation
 from trilens.sdk.options import Options
-from trilens.sdk.recorder import Reading, Recorder
+from trilens.sdk.recorder import Recorder
+from trilens.sdk.step_note import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

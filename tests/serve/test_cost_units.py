@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
+from command_here import trilens_here
 from ledger_nights import NIGHT_MS, holder, hour, row, workload
 from memory_api import Api, running
 from memory_book import MemoryBook
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 TRAINED, LOST = RunId("run-t"), RunId("run-l")
 MINUTE = NIGHT_MS // 60_000
+SPAN = ("--from", str(NIGHT_MS // 1000), "--to", str((NIGHT_MS + HOUR_MS) // 1000))
 
 
 class Told:
@@ -133,10 +135,20 @@ def ask(url: str, path: str, **params: str) -> Any:
 
 
 def test_steps_count_once_for_all_ranks(url: str) -> None:
-    (line,) = ask(url, "/api/cost/units", per="step")["lines"]
+    line, _ = ask(url, "/api/cost/units", per="step")["lines"]
     assert (line["keys"], line["name"]) == ({"run": "run-t"}, "the-run")
     assert (line["units"], line["amount"]) == (600.0, "8")
     assert line["per_unit"].startswith("0.01333333")
+
+
+def test_a_run_without_a_step_is_told_with_what_it_cost(url: str) -> None:
+    _, line = ask(url, "/api/cost/units", per="step")["lines"]
+    assert (line["keys"], line["units"], line["per_unit"]) == ({"run": "run-l"}, None, None)
+    assert (line["amount"], line["detail"]) == ("0.333333333", "no step")
+    shown = trilens_here("cost", "--per", "step", *SPAN, "--server", url).stdout.splitlines()
+    assert [line.split() for line in shown if line.startswith("run-l")] == [
+        ["run-l", "-", "-", "$0.33", "0.08", "-", "no", "step"]
+    ]
 
 
 def test_tokens_are_of_all_ranks_and_of_inference_servers(url: str) -> None:

@@ -49,6 +49,7 @@ class OneCluster:
         self.members = members
         self.capacity = capacity
         self.is_settled = True
+        self.started: dict[PodKey, int] = {}
 
     def settled(self) -> frozenset[str]:
         return frozenset(("lab",) if self.is_settled else ())
@@ -57,7 +58,9 @@ class OneCluster:
         seen = SeenMachine(BoughtMachine("lab", "node-a", "p5.48xlarge", gpus=self.capacity), NOW_MS - 9_000)
         node = NodeView("node-a", frozenset(), GpuCapacity(self.capacity, counts_instances=False), seen)
         members = {one.membership.pod: one for one in self.members}
-        return [ClusterView("lab", members, nodes=(node,), is_settled=self.is_settled)]
+        return [
+            ClusterView("lab", members, nodes=(node,), is_settled=self.is_settled, started=dict(self.started))
+        ]
 
 
 def reading(metric: str, uuid: str = "GPU-1", pod: str = "", **labels: str) -> dict[str, str]:
@@ -98,17 +101,22 @@ def test_what_the_samples_say_now() -> None:
     source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="train-0"), at)
     source.add(reading("DCGM_FI_DEV_POWER_USAGE", pod="train-0"), [(NOW_MS, 2147483632.0)])  # not known
     source.add(reading("DCGM_FI_DEV_FB_USED", pod="train-0"), [(NOW_MS, 1024.0)])
+    source.add(reading("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", pod="train-0"), [(NOW_MS, 5e9)])
+    for number, blank in enumerate((2147483632.0, 140737488355330.0, 9.2e18)):
+        unknown = reading("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", f"GPU-blank-{number}")
+        source.add(unknown, [(NOW_MS, blank)])
     source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod="before-0"), [(NOW_MS - 9_000, 1.0), (NOW_MS, STALE_NAN)])
     source.add(reading("DCGM_FI_DEV_GPU_UTIL", "GPU-old"), [(NOW_MS - 400_000, 1.0)])
     source.add({"__name__": "DCGM_FI_DEV_GPU_UTIL", "gpu": "0"}, at)
     reports = StoredReports(source)
     told = reports.read(NOW_MS)
-    (report,) = told.reports
+    report, *_ = told.reports
     assert report.holder is not None
     assert (report.key, report.holder.pod) == (KEY, "train-0")
     assert told.utilization == {"GPU-1": 0.55}
     assert told.memory_used_bytes == {KEY: 1 << 30}
     assert told.power_watts == {}
+    assert told.energy_mj == {"GPU-1": 5e9}
     assert (
         reports.read(NOW_MS + 15_000).reports[0] is report
     )  # labels that were read before are not read again
@@ -144,6 +152,54 @@ def test_a_gpu_is_bound_kept_and_measured(store: Store) -> None:
     }
     (node,) = bindings.now.nodes
     assert (node.lost, node.named) == (1, ())
+
+
+def test_a_gpu_of_a_pod_that_runs_already_is_held_since_its_machine_is_known(tmp_path: Path) -> None:
+    """The server begins, and the first scrape comes 20 seconds later. A pod that starts after that has its
+    GPU since its containers run, and so has one that starts while nobody looks."""
+    options = StoreOptions(data_dir=tmp_path / "data")
+    first, second, third = (member(f"{name}-0", name) for name in ("train", "next", "last"))
+    pods = [one.membership.pod for one in (first, second, third)]
+    source, clusters = MemorySource(), OneCluster(first)
+    since = (NOW_MS - 3_600_000, NOW_MS + 41_000, NOW_MS + 400_000)
+    clusters.started = dict(zip(pods, since, strict=True))
+
+    def hold(pod: str, from_s: int, to_s: int) -> None:
+        samples = [(NOW_MS + from_s * 1000, 1.0), (NOW_MS + to_s * 1000, STALE_NAN)]
+        source.add(reading("DCGM_FI_DEV_GPU_UTIL", pod=pod), samples)
+
+    hold("train-0", 20, 50)
+    hold("next-0", 50, 390)
+    hold("last-0", 410, 990)
+    store = Store.open(options, upkeep=False)
+    bindings = driver(store, source, clusters)
+    for seconds in (0, 20, 35):
+        bindings.look(NOW_MS + seconds * 1000)
+    clusters.members = (second,)
+    bindings.look(NOW_MS + 50_000)
+    clusters.members = ()
+    bindings.look(NOW_MS + 395_000)
+    store.close()
+
+    store = Store.open(options, upkeep=False)
+    assert store.gpus.freed(NOW_MS) == {KEY: NOW_MS + 395_000}
+    clusters.started[pods[2]] = NOW_MS + 393_000  # by a clock that is not quite right
+    clusters.members = (third,)
+    bindings = driver(store, source, clusters)
+    bindings.take_up(NOW_MS + 600_000)
+    bindings.look(NOW_MS + 600_000)
+    store.close()
+
+    store = Store.open(options, upkeep=False)
+    held = [
+        (one.binding.pod.name, one.from_ms, one.to_ms) for one in store.gpus.bindings_of(pods, NOW_MS * 2)
+    ]
+    store.close()
+    assert held == [
+        ("train-0", NOW_MS, NOW_MS + 41_000),
+        ("next-0", NOW_MS + 41_000, NOW_MS + 395_000),
+        ("last-0", NOW_MS + 395_000, None),
+    ]
 
 
 def test_a_gpu_that_falls_silent_is_named_and_keeps_its_holder(store: Store) -> None:

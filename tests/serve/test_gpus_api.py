@@ -146,12 +146,6 @@ def test_the_schema_is_that_of_the_answers(ask: Ask) -> None:
     assert names == {"at", "cluster", "node", "namespace", "workload", "lost"}
 
 
-def test_nothing_is_kept() -> None:
-    with running(Api().build()) as url:
-        answer = httpx.get(f"{url}/api/gpus").json()
-    assert (answer["data"], len(answer["warnings"])) == ([], 1)
-
-
 def test_what_is_missing_now_is_shown_with_what_is_known_of_it() -> None:
     gone = replace(GPU, key=GpuKey(GpuUuid("GPU-3")), index="2")
     quiet = replace(GPU, key=GpuKey(GpuUuid("GPU-4")), index="3")

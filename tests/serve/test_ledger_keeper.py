@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import pytest
 from trilens.ledger.due_hours import Reason
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.model.errors import StoreError
+from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.gpu import BindingInterval, ClaimSource, GpuBinding, GpuKey
 from trilens.model.ledger import HOUR_MS, LedgerHour, NodeBill
 from trilens.model.ledger_facts import Facts, RunHistory
@@ -50,6 +52,7 @@ class Book:
         self.nodes: dict[int, list[str]] = {}
         self.clock_ms: Callable[[], int] = lambda: 0
         self.fails: set[int] = set()
+        self.damaged: list[int] = []
 
     def write_all(self, hours: Sequence[LedgerHour], *, reason: str = "") -> list[int | None]:
         return [self.write(hour, reason=reason) for hour in hours]
@@ -65,6 +68,9 @@ class Book:
 
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[BookedHour]:
         return [one for hour, one in sorted(self.kept.items()) if from_ms <= hour < to_ms]
+
+    def incomplete(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[int]:
+        return [hour for hour in self.damaged if from_ms <= hour < to_ms]
 
     def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
         return [
@@ -163,7 +169,7 @@ class Kept:
         self.known, self.signals = Known(), Quiet()
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, on_booked: Callable[[int], None] | None = None) -> None:
         self.keeper = LedgerKeeper(
             self.known,
             self.signals,
@@ -173,6 +179,7 @@ class Kept:
             booked_for=timedelta(days=BOOKED_DAYS),
             late=self.known,
             imports=self.known,
+            on_booked=on_booked,
             clock_ms=lambda: self.now_ms,
         )
 
@@ -247,6 +254,40 @@ def test_late_records_imports_and_prices_bring_hours_back(kept: Kept) -> None:
     priced = kept.works()
     assert priced == [(hour, "other prices") for hour in (3, 2, 1, 0, -100)]
     assert kept.keeper.waiting() == {Reason.IMPORTED: 1}  # of an hour that has not come yet
+
+
+def test_a_stall_that_is_found_or_ends_brings_closed_hours_back(kept: Kept) -> None:
+    kept.now_ms = NOON + 4 * HOUR_MS + 30 * MINUTE
+    kept.works()
+    onset_ms, ended_ms = NOON + 2 * HOUR_MS + 1, NOON + 4 * HOUR_MS + MINUTE
+    what = Finding(
+        "D001", FindingKind.STALL, Subject(run=RUN), Severity.CRITICAL, "", onset_ms, "stands", "look"
+    )
+    stalled = FindingInterval(what, onset_ms, ended_ms, ended_ms)
+    kept.keeper.found([replace(stalled, finding=replace(what, subject=Subject()))])
+    kept.keeper.found([replace(stalled, finding=replace(what, kind=FindingKind.HANG))])
+    kept.now_ms += 10_000
+    assert kept.works() == []
+    kept.keeper.found([stalled])
+    assert kept.works() == []  # it may not be on disk yet
+    kept.now_ms += 10_000
+    assert kept.works() == [(3, "a stall was found"), (2, "a stall was found")]
+    kept.now_ms += 10_000
+    assert kept.works() == []
+
+
+def test_hours_that_have_lost_rows_are_looked_for_at_the_start_and_every_hour(kept: Kept) -> None:
+    kept.now_ms = NOON + 4 * HOUR_MS + 30 * MINUTE
+    kept.works()
+    kept.book.damaged = [NOON - (KEPT_DAYS + 1) * 24 * HOUR_MS, NOON + HOUR_MS, NOON + 5 * HOUR_MS]
+    kept.now_ms += 59 * MINUTE
+    kept.works()
+    assert kept.keeper.state.computed[Reason.DAMAGED] == 0
+    kept.now_ms += MINUTE
+    assert (1, "rows were missing") in kept.works()
+    assert kept.keeper.state.computed[Reason.DAMAGED] == 1, "one has expired, one is open"
+    kept.begin()
+    assert (1, "rows were missing") in kept.works()
 
 
 def test_an_import_that_was_not_booked_before_a_stop_is_booked_after_it(kept: Kept) -> None:
@@ -375,15 +416,7 @@ def test_a_run_that_does_steps_again_brings_back_the_hours_of_the_lost_ones(kept
 def test_the_thread_works_by_itself_and_stops_when_told() -> None:
     kept = Kept(NOON + 30 * MINUTE)
     booked = threading.Event()
-    kept.keeper = LedgerKeeper(
-        kept.known,
-        kept.signals,
-        kept.book,
-        Book1("p1"),
-        kept_for=timedelta(days=KEPT_DAYS),
-        on_booked=lambda _: booked.set(),
-        clock_ms=lambda: kept.now_ms,
-    )
+    kept.begin(on_booked=lambda _: booked.set())
     kept.keeper.start()
     assert booked.wait(10)
     kept.keeper.stop()

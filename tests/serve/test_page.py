@@ -81,6 +81,12 @@ def test_a_question_is_answered_on_the_page(api: Api) -> None:
         assert "1 samples</td>" in client.get("/", params={"query": "power[5m]"}).text
 
 
+def test_a_link_to_a_graph_of_prometheus_asks_the_same(api: Api) -> None:
+    with running(api.build()) as url:
+        page = httpx.get(f"{url}/graph", params={"g0.expr": "vector(7)", "g0.tab": "1"}).text
+    assert 'value="vector(7)"' in page
+
+
 def test_series_that_differ_have_a_column_for_each_difference() -> None:
     api = Api()
     for gpu in range(2):

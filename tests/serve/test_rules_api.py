@@ -15,7 +15,7 @@ from servers import until
 from trilens.alert.evaluation import new_states
 from trilens.model.errors import ConfigError
 from trilens.rules import rule_files
-from trilens.serve.rules import rule_groups, rule_metrics
+from trilens.serve.rules import readable_rules, rule_groups, rule_metrics
 from trilens.settings.load import load_settings
 from trilens_process import server
 
@@ -95,6 +95,8 @@ def test_groups_and_rules_as_prometheus_tells_them(rules: Any) -> None:
         ([("rule_group[]", "b")], ["y"]),
         ([("file[]", "rules.yml"), ("rule_name[]", "y")], ["y"]),
         ([("file[]", "other.yml")], []),
+        ([("match[]", '{by=~"r.+"}')], ["x:sum"]),
+        ([("match[]", '{by="x"}'), ("match[]", '{by="rule"}')], ["x:sum"]),
     ],
 )
 def test_only_what_was_asked_for(rules: Any, params: list[tuple[str, str]], names: list[str]) -> None:
@@ -127,6 +129,10 @@ def test_files_are_found_beside_the_settings(tmp_path: Path) -> None:
     assert [group.file for group in absolute] == [str(tmp_path / "rules" / "a.yml")]
     with pytest.raises(ConfigError, match=re.escape("more/x.yml")):
         rule_groups(settings(tmp_path, "rules: {files: [more/x.yml]}"))
+    (tmp_path / "rules" / "b.yml").write_text("groups: [{name: b, rules: [{alert: b}]}, {name: c}]")
+    found, troubles = readable_rules(settings(tmp_path, text))
+    assert [group.name for group in found] == ["a", "c"]
+    assert [trouble.where for trouble in troubles] == [f"{tmp_path}/rules/b.yml:1:28"]
 
 
 def test_the_shipped_rules_are_evaluated_unless_another_server_does(tmp_path: Path) -> None:
@@ -146,10 +152,16 @@ def test_every_metric_of_the_rules_is_documented() -> None:
 
 
 def test_a_server_evaluates_reloads_and_ends(tmp_path: Path) -> None:
-    rules = tmp_path / "rules.yml"
+    rules, bad = tmp_path / "rules.yml", tmp_path / "bad.yml"
     rules.write_text("groups: [{name: g, interval: 200ms, rules: [{record: 'a:one', expr: 'vector(1)'}]}]")
+    bad.write_text(
+        "groups:\n- {name: x, rules: [{alert: X, expr: 'up ==='}]}\n"
+        "- {name: y, interval: 200ms, rules: [{alert: Y, expr: 'a:one > 0',\n"
+        "    annotations: {at: '{{ $externalURL }}'}}]}\n"
+    )
     (tmp_path / "trilens.yaml").write_text(
-        "rules: {builtin: false, files: [rules.yml]}\nagents: {this_machine: 'off'}\n"
+        "rules: {builtin: false, files: [bad.yml, rules.yml]}\nagents: {this_machine: 'off'}\n"
+        "server: {external_url: 'https://trilens.example/'}\n"
     )
     with (
         server(tmp_path, "--config", str(tmp_path / "trilens.yaml")) as (url, _),
@@ -163,6 +175,12 @@ def test_a_server_evaluates_reloads_and_ends(tmp_path: Path) -> None:
         until(lambda: shown("a:one"), "the rule was not evaluated")
         text = client.get("/metrics").text
         assert re.search(r'trilens_rule_group_iterations_total\{rule_group="[^"]*rules.yml;g"\} [1-9]', text)
+        until(lambda: shown('ALERTS{alertname="Y"}'), "the alert does not fire")
+        (alert,) = client.get("/api/v1/alerts").json()["data"]["alerts"]
+        assert (alert["state"], alert["annotations"]) == ("firing", {"at": "https://trilens.example"})
+        (unread,) = client.get("/readyz").json()["rules"]["unread"]
+        assert unread.startswith(f"{bad}:2:44: groups[0].rules[0].expr: ")
+        bad.write_text("groups: []")
         rules.write_text(rules.read_text().replace("vector(1)", "vector("))
         refused = client.post("/-/reload")
         assert refused.status_code == 400
@@ -172,5 +190,6 @@ def test_a_server_evaluates_reloads_and_ends(tmp_path: Path) -> None:
             "groups: [{name: g, interval: 200ms, rules: [{record: 'b:one', expr: 'vector(1)'}]}]"
         )
         assert client.post("/-/reload").status_code == 200
+        assert "rules" not in client.get("/readyz").json()
         assert not shown("a:one")
         until(lambda: shown("b:one"), "the new rule was not evaluated")

@@ -14,7 +14,6 @@ from starlette.routing import Route
 
 from memory_api import Api, running
 from run_lines import Sender
-from run_records import RUN
 from trilens.collect.runs.intake import RunIntake
 from trilens.model.errors import RunIntakeBusy, StoreReadOnly, TrilensError
 from trilens.model.run import Ending
@@ -117,13 +116,6 @@ def test_a_full_disk_and_a_full_queue_ask_to_come_again(
         monkeypatch.setattr(intake, "receive", busy)
         answer = client.post("/records", content=first)
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-
-
-def test_a_server_without_records_says_so() -> None:
-    with serving(None) as client:
-        answer = client.post("/records", content=Sender(run=RUN).first(1))
-        assert answer.status_code == 404
-        assert "keeps no records" in answer.text
 
 
 def test_the_token_is_asked_for() -> None:

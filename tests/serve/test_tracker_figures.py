@@ -63,7 +63,7 @@ def utilization(source: MemorySource, gpu: str, first: float, then: float) -> No
 
 
 def known(runs: MemoryRuns, source: MemorySource, loop: asyncio.AbstractEventLoop) -> Known | None:
-    figures = RunFigures(runs, EmbeddedQueries(source))
+    figures = RunFigures(runs, EmbeddedQueries(source), MemoryBook())
     figures.ask_in(loop)
     return figures.of(TRACKED)
 
@@ -77,25 +77,26 @@ def test_utilisation_is_the_mean_over_the_gpus_and_the_time_of_the_run(
     utilization(source, "GPU-of-another", 0.1, 0.1)
     found = known(told(process(0, "GPU-a"), process(1, "GPU-b")), source, loop)
     assert found is not None
-    assert (found.figures["trilens.gpu_hours"], found.again_s) == (4.0, None)
+    assert (found.figures["trilens.gpu_hours"], found.again_s) == (4.0, SOON_S)
     assert found.figures["trilens.gpu_utilization"] == pytest.approx(0.5, abs=0.01)
 
 
 def test_nobody_measured_the_gpus(loop: asyncio.AbstractEventLoop) -> None:
-    assert known(told(process(0, "GPU-a")), MemorySource(), loop) == Known({"trilens.gpu_hours": 2.0}, None)
+    found = known(told(process(0, "GPU-a")), MemorySource(), loop)
+    assert found == Known({"trilens.gpu_hours": 2.0}, SOON_S)
 
 
 def test_a_name_of_a_gpu_is_no_query(loop: asyncio.AbstractEventLoop) -> None:
     source = MemorySource()
     utilization(source, "GPU-a", 1.0, 1.0)
     found = known(told(process(0, '.+"}) or vector(1) #')), source, loop)
-    assert found == Known({"trilens.gpu_hours": 2.0}, None)
+    assert found == Known({"trilens.gpu_hours": 2.0}, SOON_S)
 
 
 def test_nothing_is_known_of_a_run_that_told_only_in_part_or_not_at_all(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    assert known(told(process(0, "GPU-a"), process(1)), MemorySource(), loop) == Known({}, None)
+    assert known(told(process(0, "GPU-a"), process(1)), MemorySource(), loop) == Known({}, SOON_S)
     assert known(told(process(0, "GPU-a"), trackers=()), MemorySource(), loop) is None
     assert known(told(), MemorySource(), loop) is None
 
@@ -157,9 +158,11 @@ def test_it_is_looked_at_as_long_as_the_ledger_looks_at_its_hours() -> None:
 
 
 def test_a_tag_names_the_run_too() -> None:
-    figures = RunFigures(told(process(0, "GPU-a"), trackers=()), EmbeddedQueries(MemorySource()))
+    figures = RunFigures(
+        told(process(0, "GPU-a"), trackers=()), EmbeddedQueries(MemorySource()), MemoryBook()
+    )
     found = figures.of(replace(TRACKED, tags={"trilens.run": RUN}))
-    assert found == Known({"trilens.gpu_hours": 2.0}, None)
+    assert found == Known({"trilens.gpu_hours": 2.0}, SOON_S)
 
 
 def test_runs_are_not_read_again_for_each_run_of_a_tracker() -> None:
@@ -170,7 +173,7 @@ def test_runs_are_not_read_again_for_each_run_of_a_tracker() -> None:
             asked.append(wanted)
             return []
 
-    figures = RunFigures(Counted(), EmbeddedQueries(MemorySource()))
+    figures = RunFigures(Counted(), EmbeddedQueries(MemorySource()), MemoryBook())
     for number in range(20):
         figures.of(replace(TRACKED, tracker=Tracker("mlflow", str(number))))
     assert len(asked) == 1

@@ -57,12 +57,13 @@ def trilens_on(url: str, **source: str) -> Iterator[httpx.Client]:
         yield
         await upstream.stop()
 
+    parts = api.parts()
     app = build_app(
         replace(
-            api.parts(),
+            parts,
             source=upstream,
             probes=Probes(readiness, reload, api.metrics),
-            status=StatusApi(lambda: api.in_force, None, api.runner),
+            prometheus=replace(parts.prometheus, status=StatusApi(lambda: api.in_force, None, api.runner)),
         ),
         lifespan=lifespan,
     )

@@ -11,10 +11,10 @@ import httpx
 import yaml
 
 from command_here import trilens_here
+from empty_records import NoSignals
 from memory_api import Api, running
 from servers import until
 from trilens.ledger.prices.book import price_book
-from trilens.ledger.source import no_signals
 from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.simulate.over_http.pace import grown
 from trilens.simulate.over_http.server import SimulatedCluster
@@ -26,7 +26,6 @@ from trilens_process import server
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trilens.ledger.source import Signals
 
 SCENARIO = """
 name: small
@@ -98,21 +97,15 @@ def verified(url: str) -> dict[str, Any]:
     return found
 
 
-class Silent:
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
-        return no_signals(from_ms)
-
-    serving = signals
-
-
 def booked(store: Store) -> LedgerKeeper:
     """As the next server does it, until there is nothing to do."""
     keeper = LedgerKeeper(
         store.ledger_facts,
-        Silent(),
+        NoSignals(),
         store.ledger,
         price_book(None),
         kept_for=timedelta(days=30),
+        booked_for=timedelta(days=400),
         late=store.ledger_facts,
         imports=store.imports,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, data: tuple[np.ndarray, np.n
     )
     for k, t in enumerate(data[0].tolist()):
         opened.append(refs, np.full(SERIES, t), data[1][:, k])
+    opened._writer.durable().result(timeout=60)
     yield opened
     opened.close()
 
@@ -205,6 +207,29 @@ def test_the_engine_is_asked_where_memory_is_too_short(store: Store, function: s
     assert BEGIN < floor < NOW
     assert isinstance(grid(store, function), Gridded)
     assert grid(store, "changes") is None
+
+
+@pytest.mark.parametrize(("apart", "asked"), [(MINUTE, False), (MINUTE // 4, True)])
+def test_the_engine_is_asked_where_a_step_sums_up_several_samples(
+    store: Store, apart: int, asked: bool
+) -> None:
+    metric, series = f"m{next(_NAMES)}", 200
+    t = np.arange(BEGIN, NOW, apart)
+    ids = np.repeat(np.arange(series, dtype=np.uint64), len(t))
+    batch = SampleBatch(ids, [metric], np.zeros(len(ids), np.int32), np.tile(t, series), np.zeros(len(ids)))
+    insert_samples(store._engine, Horizon(), samples_table(batch))
+    request = GridRequest((), "last_over_time", BEGIN + MINUTE, NOW, MINUTE, MINUTE)
+    pays = store._reader._pushdown.pays
+    assert pays(request, [metric], series, True, QueryGuard()) == asked
+    assert pays(replace(request, step_ms=2 * MINUTE), [metric], series, True, QueryGuard())
+    assert pays(request, [f"{metric}, of which there is nothing"], series, True, QueryGuard())
+
+
+def test_the_engine_is_not_asked_where_samples_are_as_quick(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.store.pushdown._SAMPLES_A_STEP", 100)
+    assert grid(store, "max_over_time") is None
 
 
 def test_the_engine_is_asked_only_for_steps_below_the_floor(store: Store) -> None:

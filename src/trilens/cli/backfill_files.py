@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import os
 import re
-import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from trilens.cli.compressed import unpacked
+from trilens.cli.opened_file import STDIN, opened
 from trilens.cli.pieces import file_has_end, has_end, pieces
 from trilens.cli.progress import progress
 from trilens.cli.times import show_moment
-from trilens.model.errors import ConfigError, IntakeError, NothingWritten, TrilensError
+from trilens.model.errors import IntakeError, NothingWritten, TrilensError
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from trilens.cli.compressed import Readable
     from trilens.cli.pieces import Piece
 
-STDIN = "-"
 _NO_END = "the text does not end with # EOF"
 _FORMATS = "the file was cut off, or is not OpenMetrics: see --format"
 
@@ -150,23 +148,11 @@ def _load(source: _Source, report: FileReport, take: Receiver, openmetrics: bool
 
 @contextmanager
 def _open(file: str, openmetrics: bool) -> Iterator[_Source]:
-    if file == STDIN:
-        stdin: io.BufferedReader = io.BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type] # to peek
-        try:
-            yield _Source(_text_of(file, stdin), None, None)
-        finally:
-            stdin.detach()  # or the end of this reader would close stdin
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
-    except OSError as e:
-        raise ConfigError(f"cannot read {file}: {e.strerror}") from e
-    with stream:
+    with opened(file) as (stream, size, tell):
         text = _text_of(file, stream)
-        if openmetrics and text is stream and stream.seekable() and not file_has_end(stream):
+        if openmetrics and text is stream and tell is not None and not file_has_end(stream):
             raise IntakeError(f"{file}: {_NO_END}", hint=_FORMATS)
-        size = os.fstat(stream.fileno()).st_size or None  # a pipe has none
-        yield _Source(text, size, stream.tell if stream.seekable() else None)
+        yield _Source(text, size, tell)
 
 
 def _text_of(file: str, stream: io.BufferedReader) -> Readable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trilens.alert.delivery.plan import plan_of
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
 from trilens.ledger.prices.book import price_book
@@ -43,6 +44,7 @@ def check_file(file: Path) -> FileReport:
         for job in jobs:
             HttpClient(job)  # reads its certificates
         rule_groups(settings)
+        plan_of(settings)
         price_book(settings.prices.file)
         cluster_warnings = check_clusters(settings)
     except ConfigError as e:

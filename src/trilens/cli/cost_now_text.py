@@ -8,6 +8,7 @@ from typing import Any, Final
 import typer
 
 from trilens.cli.cost_figures import UNKNOWN, amount_text, hours_text, key_text, moment_text, share_text
+from trilens.cli.doubt_text import doubt_text
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_length
 
@@ -18,6 +19,7 @@ _STATES: Final = {
     "exceeded": "exceeded",
     "unknown": "unknown: less than a day to go by",
 }
+_NO_RATE: Final = "unknown: no exchange rate"
 
 
 def show_now(answer: dict[str, Any]) -> None:
@@ -30,6 +32,8 @@ def show_now(answer: dict[str, Any]) -> None:
             [_budget(one) for one in answer["budgets"]],
             may_go=("four of five",),
         )
+        for one in answer["budgets"]:
+            _show_gaps(one)
 
 
 def _show_burn(burn: dict[str, Any] | None) -> None:
@@ -109,6 +113,14 @@ def _budget(one: dict[str, Any]) -> list[str]:
         share_text(one["share"]),
         amount_text(one["expected"], one["currency"]),
         _bounds(one),
-        _STATES[one["state"]],
+        _NO_RATE if one["gap"] and one["state"] == "unknown" else _STATES[one["state"]],
         key_text("day", one["exceeded_ms"], none=""),
     ]
+
+
+def _show_gaps(one: dict[str, Any]) -> None:
+    whose = f"{one['kind']} {one['name']}"
+    if one["unpriced_gpu_ms"]:
+        typer.echo(f"{whose}: {hours_text(one['unpriced_gpu_ms'])} GPU-hours without a price, not in it")
+    if one["gap"]:
+        typer.echo(f"warning: {whose}: {doubt_text(one['gap'])}", err=True)

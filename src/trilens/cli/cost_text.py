@@ -107,6 +107,8 @@ def show_doubts(answer: dict[str, Any]) -> None:
             f"{counted(first['hours'], 'hour')}){more}",
             err=True,
         )
+        if first["remedy"]:
+            typer.echo(f"  do: {first['remedy']}", err=True)
 
 
 def _show_lines(answer: dict[str, Any]) -> None:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trilens.simulate.over_http.described import Described
 
-_CLUSTER = "demo"
+_CLUSTER = _SCENARIO = "demo"
 _GPUS = 64
+_MOST_PAST_GPUS = 256  # of more, their first hour would take longer than anybody waits
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
@@ -43,6 +46,10 @@ def demo(
         str, typer.Option(metavar="DURATION", help="How often the cluster is scraped.")
     ] = "5s",
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed makes the same cluster.")] = 0,
+    alertmanager: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Send alerts to this Alertmanager; several of one cluster."),
+    ] = None,
     once: Annotated[
         bool,
         typer.Option(
@@ -73,8 +80,11 @@ def demo(
     from trilens.simulate.over_http.process import SimulatorFailed, SimulatorProcess
 
     read_duration(interval, "--interval")
-    validate({"server": {"listen": listen}}, origins={"server.listen": "--listen"})
-    simulated = ["--scenario", "demo", "--gpus", str(gpus or _GPUS), "--seed", str(seed)]
+    validate(
+        {"server": {"listen": listen}, **_alerting(alertmanager or ())},
+        origins={"server.listen": "--listen", "alerting.receivers": "--alertmanager"},
+    )
+    simulated = ["--scenario", _SCENARIO, "--gpus", str(gpus or _GPUS), "--seed", str(seed)]
     with TemporaryDirectory(prefix="trilens-demo-") as directory, SimulatorProcess(simulated) as simulator:
         from trilens.serve.run import run_server  # takes as long as the simulator takes to come up
 
@@ -85,8 +95,15 @@ def demo(
             raise typer.Exit(1) from e
 
         def load() -> Settings:
-            tree = _settings(cluster, directory, listen, interval)
+            tree = {**_settings(cluster, directory, listen, interval), **_alerting(alertmanager or ())}
             return validate(tree, origins={"server.listen": "--listen"})
+
+        if cluster.gpus <= _MOST_PAST_GPUS:
+            from trilens.serve.rehearsal.past import keep_past
+            from trilens.simulate.scenario import load_scenario
+
+            scenario = load_scenario(_SCENARIO).sized(gpus or _GPUS)
+            keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, _CLUSTER)
 
         def announce(url: str, _: Settings) -> None:
             simulator.send_records_to(url)
@@ -109,6 +126,11 @@ def _settings(cluster: "Described", directory: str, listen: str, interval: str) 
         "agents": {"scrape_config": _found(cluster.agent_targets)},
         "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
     }
+
+
+def _alerting(alertmanagers: "Sequence[str]") -> dict[str, Any]:
+    receivers = {"alertmanager": {"alertmanager": {"urls": alertmanagers}}} if alertmanagers else {}
+    return {"alerting": {"receivers": receivers}}
 
 
 def _found(url: str) -> dict[str, Any]:

@@ -88,6 +88,12 @@ def _told(night: NightBill) -> dict[str, Any]:
     }
 
 
+def _whose(truth: dict[str, Any]) -> str:
+    if truth["workload"]:
+        return str(truth["workload"])
+    return f"(fleet) {truth['node']}".rstrip()
+
+
 def _show(told: dict[str, Any], why: WhyAnswer) -> None:
     import msgspec
 
@@ -103,7 +109,7 @@ def _show(told: dict[str, Any], why: WhyAnswer) -> None:
     print_table(
         ["workload", "bucket", "GPU-hours", "made to go wrong"],
         [
-            [one["workload"], one["bucket"], f"{one['gpu_hours']:,.1f}", ", ".join(one["faults"])]
+            [_whose(one), one["bucket"], f"{one['gpu_hours']:,.1f}", ", ".join(one["faults"])]
             for one in told["truth"][:_TRUTHS]
         ],
     )

@@ -100,13 +100,18 @@ class Evidence:
         return found
 
     @cached_property
-    def failing_rules(self) -> list[dict[str, Any]]:
-        groups = self._client.get("/api/v1/rules")["data"]["groups"]
-        return [rule for group in groups for rule in group["rules"] if rule["health"] == "err"]
+    def rules(self) -> list[dict[str, Any]]:
+        groups = self._client.get("/api/v1/rules", {"exclude_alerts": "true"})["data"]["groups"]
+        return [rule for group in groups for rule in group["rules"]]
 
     @cached_property
     def trackers(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._client.get("/api/trackers")["data"]
+        return found
+
+    @cached_property
+    def receivers(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/receivers")["data"]
         return found
 
     @cached_property
@@ -220,13 +225,23 @@ def monitors(evidence: Evidence) -> Iterator[Finding]:
 
 
 def rules(evidence: Evidence) -> Iterator[Finding]:
+    for unread in evidence.readiness.get("rules", {}).get("unread", []):
+        means = "these rules are not evaluated; all others are"
+        yield Finding(
+            "rules", True, f"rules were left out: {unread}", means, "correct them and restart or reload"
+        )
     by_error: dict[str, list[str]] = defaultdict(list)
-    for rule in evidence.failing_rules:
-        by_error[rule.get("lastError", "")].append(rule["name"])
+    for rule in evidence.rules:
+        if rule["health"] == "err":
+            by_error[rule.get("lastError", "")].append(rule["name"])
     for error, names in sorted(by_error.items()):
         means = "what they record is missing until they succeed"
         remedy = "trilens rules list --failing shows them; correct them, or what they read"
         yield Finding("rules", True, f"rules fail: {_few(names)}: {error}", means, remedy)
+    if blind := [rule["name"] for rule in evidence.rules if "blind" in rule]:
+        means = "they can find nothing: what they look at is nowhere"
+        remedy = "trilens rules list --blind says what each lacks, and what to do"
+        yield Finding("rules", False, f"alerting rules are blind: {_few(blind)}", means, remedy)
 
 
 def reload(evidence: Evidence) -> Iterator[Finding]:
@@ -309,6 +324,23 @@ def trackers(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("trackers", False, f"{place}: {one['refused']}", means, "see who may write there")
 
 
+def receivers(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.receivers:
+        place = f"{one['receiver']} ({one['kind']}, {one['where']})"
+        remedy = f"see its settings and docs/delivery.md, then: trilens receivers test {one['receiver']}"
+        if one["state"] == "failing":
+            means = f"nobody is told by it; {one['waiting']} messages wait"
+            yield Finding("receivers", True, f"{place}: {one['last_error']}", means, remedy)
+        elif one["refused"]:
+            means = f"{one['refused']} messages since the start were not taken, the last one at that time"
+            yield Finding("receivers", False, f"{place}: {one['last_error']}", means, remedy)
+        if one["dropped"]:
+            means = "there was no room for them: see alerting.max_waiting"
+            yield Finding(
+                "receivers", True, f"{place}: {one['dropped']} messages were dropped", means, remedy
+            )
+
+
 def collection(evidence: Evidence) -> Iterator[Finding]:
     if "source" not in evidence.readiness and not evidence.clusters and not evidence.targets:
         what = "nothing is scraped, and no cluster is watched"
@@ -334,6 +366,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     clocks,
     doubts,
     trackers,
+    receivers,
     collection,
 )
 

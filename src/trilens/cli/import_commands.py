@@ -184,7 +184,7 @@ def usage(
 
 def _owned(file: str, source: str | None, cluster: str, model: str, team: str | None) -> "Owned":
     from trilens.cli.import_jobs import Owned
-    from trilens.cli.import_table import STDIN
+    from trilens.cli.opened_file import STDIN
     from trilens.model.errors import ConfigError
     from trilens.model.imported_lines import check_source
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 import difflib
-import io
-import os
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.cli.compressed import unpacked
+from trilens.cli.opened_file import STDIN, opened
 from trilens.model.errors import ConfigError, IntakeError
 
 if TYPE_CHECKING:
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
 
     from trilens.cli.compressed import Readable
 
-STDIN: Final = "-"
 _SEPARATORS: Final = ",|;\t"
 _CHUNK: Final = 1 << 20
 _SHOWN: Final = 10  # bad rows that are named; the rest is counted
@@ -74,7 +70,7 @@ class BadRows:
 def open_table(file: str, separator: str | None = None) -> Iterator[Table]:
     """Plain, gzip or zstd; `-` is stdin. Without a separator, the header tells it."""
     name = "stdin" if file == STDIN else file
-    with _opened(file) as (stream, size, position):
+    with opened(file) as (stream, size, position):
         try:
             lines = _lines(unpacked(stream))
             header = next(lines, "")
@@ -133,24 +129,6 @@ def _nearest(name: str, known: Sequence[str]) -> str | None:
 
 def _written(fields: Sequence[str]) -> str:
     return f"fields are {', '.join(fields)}"
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[tuple[io.BufferedReader, int | None, Callable[[], int] | None]]:
-    if file == STDIN:
-        stdin: io.BufferedReader = io.BufferedReader(sys.stdin.buffer)  # type: ignore[arg-type] # to peek
-        try:
-            yield stdin, None, None
-        finally:
-            stdin.detach()  # or the end of this reader would close stdin
-        return
-    try:
-        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
-    except OSError as e:
-        raise ConfigError(f"cannot read {file}: {e.strerror}") from e
-    with stream:
-        size = os.fstat(stream.fileno()).st_size or None  # a pipe has none
-        yield stream, size, stream.tell if stream.seekable() else None
 
 
 def _lines(source: Readable) -> Iterator[str]:

@@ -10,15 +10,19 @@ import typer
 from trilens import __version__
 from trilens.cli import (
     agent,
+    alerts,
     backfill,
     config,
     cost,
     demo,
+    detect,
     doctor,
     events,
     experiments,
+    findings,
     gpus,
     import_commands,
+    incidents,
     kubernetes,
     ledger,
     lineage,
@@ -27,10 +31,12 @@ from trilens.cli import (
     prices,
     promql,
     query,
+    receivers,
     rules,
     run,
     runs,
     show,
+    silences,
     spool,
     trackers,
     up,
@@ -57,6 +63,9 @@ app.command()(show.show)
 app.command()(lineage.lineage)
 app.command()(gpus.gpus)
 app.command()(events.events)
+app.command()(findings.findings)
+app.command()(incidents.incidents)
+app.command()(alerts.alerts)
 app.command()(logs.logs)
 app.command()(experiments.experiments)
 app.command()(trackers.trackers)
@@ -71,7 +80,10 @@ app.add_typer(cost.app, name="cost")
 app.add_typer(spool.app, name="spool")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(import_commands.app, name="import")
+app.add_typer(detect.app, name="detect")
 app.add_typer(rules.app, name="rules")
+app.add_typer(receivers.app, name="receivers")
+app.add_typer(silences.app, name="silences")
 app.add_typer(config.app, name="config")
 app.add_typer(kubernetes.app, name="kubernetes")
 

@@ -22,9 +22,12 @@ _UNITS = {
 }
 
 
+_ESTIMATE = "~"
+
+
 def show_book(book: dict[str, Any]) -> None:
     print_table(
-        ["name", "for", "price", "from", "until", "as of", "told by"],
+        ["name", "for", "price", "from", "until", "as of", "told by", "source"],
         [
             [
                 price["name"],
@@ -34,18 +37,23 @@ def show_book(book: dict[str, Any]) -> None:
                 _day(price["until_ms"]),
                 price["as_of"],
                 f"{price['told_by']}{' (default)' if price['default'] else ''}".strip(),
+                price["source"],
             ]
             for price in book["prices"]
         ],
-        may_go=("told by", "as of", "until", "from"),
+        may_go=("source", "told by", "as of", "until", "from"),
         folds=("for", "price"),
     )
+    if any(price["estimate"] for price in book["prices"]):
+        typer.echo(f"{_ESTIMATE} an estimate: what it costs, or since when, is a guess")
     for rate in book["exchange"]:
         since = f" from {_day(rate['from_ms'])}" if rate["from_ms"] is not None else ""
         typer.echo(f"1 {rate['currency']} is {rate['rate']} {book['currency']}{since}")
 
 
 def show_choice(choice: dict[str, Any]) -> None:
+    if choice["machine"]["known"]:
+        typer.echo(_known(choice["machine"]))
     if choice["per_hour"] is None:
         typer.echo("no price")
     else:
@@ -57,11 +65,27 @@ def show_choice(choice: dict[str, Any]) -> None:
                 typer.echo(f"  {part} {money(Decimal(cost), choice['currency'])}")
     for i, fit in enumerate(choice["fits"]):
         word = "counts" if i == 0 else "fits too"
-        typer.echo(f"{word}: {fit['name']}{' (default)' if fit['default'] else ''}: {', '.join(fit['why'])}")
+        marks = [mark for mark in ("default", "estimate") if fit[mark]]
+        name = f"{fit['name']} ({', '.join(marks)})" if marks else fit["name"]
+        behind = f"; {fit['behind']}" if fit["behind"] else ""
+        typer.echo(f"{word}: {name}: {', '.join(fit['why'])}{behind}")
     for miss in choice["misses"]:
         typer.echo(f"does not fit: {miss['name']}: {miss['why']}")
     for doubt in choice["doubts"]:
         typer.echo(f"warning: {doubt_text(doubt)}", err=True)
+
+
+def _known(machine: dict[str, Any]) -> str:
+    """Every kind that a price may ask for, so that what is missing is seen."""
+    count = "an unknown number of" if machine["gpus"] is None else machine["gpus"]
+    told = [
+        f"{count} {machine['gpu_model'] or 'GPUs of an unknown model'}",
+        *(
+            f"{kind} {machine[kind] or 'not known'}"
+            for kind in ("instance_type", "region", "provider", "purchase")
+        ),
+    ]
+    return f"{machine['node']} of cluster {machine['cluster']}: {', '.join(told)}"
 
 
 def _machines(match: dict[str, list[str]]) -> str:
@@ -71,8 +95,10 @@ def _machines(match: dict[str, list[str]]) -> str:
 def _asks(price: dict[str, Any]) -> str:
     if price["free"]:
         return "free"
-    currency = price["currency"]
-    parts = [f"{amount} {currency} {_UNITS[key]}" for key, amount in price["asks"].items() if key in _UNITS]
+    currency, mark = price["currency"], _ESTIMATE if price["estimate"] else ""
+    parts = [
+        f"{mark}{amount} {currency} {_UNITS[key]}" for key, amount in price["asks"].items() if key in _UNITS
+    ]
     owned = [
         f"{key.removeprefix('owned.')} {amount}"
         for key, amount in price["asks"].items()

@@ -31,8 +31,17 @@ def prices(
         str | None, typer.Option(metavar="HOW", help="... paid so: on-demand, spot, reserved, owned.")
     ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="... of this cluster.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="NAME", help="... of this name.")] = None,
-    gpus: Annotated[int, typer.Option(metavar="COUNT", min=1, help="... with so many GPUs.")] = 1,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="... of this name; a server looks up what else is known of it.",
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(metavar="COUNT", min=1, help="... with so many GPUs [default: as known, else 1]."),
+    ] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="... at this time [default: now].")] = None,
     server: Server = None,
     as_json: AsObject = False,
@@ -59,7 +68,7 @@ def prices(
     if check is not None:
         choice = _local_choice(check, told, gpus, round(at_s * 1000))
     else:
-        params = {**told, "gpus": str(gpus), "at": f"{at_s:.3f}"}
+        params = {**told, "at": f"{at_s:.3f}"} | ({"gpus": str(gpus)} if gpus is not None else {})
         choice = _asked(server, "/api/prices/choice", params)
     if as_json:
         typer.echo(json.dumps(choice, ensure_ascii=False))
@@ -109,7 +118,7 @@ def _local_book(file: Path) -> dict[str, Any]:
     return asdict(book_answer(price_book(file)))
 
 
-def _local_choice(file: Path, told: dict[str, str], gpus: int, at_ms: int) -> dict[str, Any]:
+def _local_choice(file: Path, told: dict[str, str], gpus: int | None, at_ms: int) -> dict[str, Any]:
     from dataclasses import asdict
 
     from trilens.ledger.prices.book import price_book

@@ -16,7 +16,8 @@ from trilens.sdk.values import why_no_name
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from trilens.sdk.recorder import Recorder, StepNote
+    from trilens.sdk.recorder import Recorder
+    from trilens.sdk.step_note import StepNote
     from trilens.sdk.training_metrics import TrainingMetrics
 
 SLICE: Final = 128  # steps in a batch: about a millisecond of work

@@ -9,15 +9,17 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from trilens.sdk.guard import describe
-from trilens.sdk.recorder import LONGEST_ACTIVITY_NS, Reading
+from trilens.sdk.recorder import LONGEST_ACTIVITY_NS
 from trilens.sdk.sections import finite_values
+from trilens.sdk.step_note import Reading
 from trilens.sdk.values import as_numbers, why_no_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from trilens.sdk.recorder import Later, Recorder
+    from trilens.sdk.recorder import Recorder
+    from trilens.sdk.step_note import Later
     from trilens.sdk.training_metrics import TrainingMetrics
 
 _LONGEST_PATH: Final = 4_096  # the server takes no longer ones, nor does Linux

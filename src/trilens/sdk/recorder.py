@@ -14,10 +14,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from time import monotonic_ns, sleep, time_ns
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from trilens.sdk.guard import describe
 from trilens.sdk.metrics import Metrics
+from trilens.sdk.step_note import Discarding
 from trilens.sdk.values import as_numbers
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.sdk.guard import Guard
     from trilens.sdk.identity import Identity
     from trilens.sdk.options import Options
+    from trilens.sdk.step_note import Batch, DeviceClock, Later, StepNote
 
 KEPT_STEPS: Final = 4_096  # until the background thread has taken them; more are lost, and counted
 WAKE_STEPS: Final = 1_023  # so many steps (a power of two less one) do not wait for its next look
@@ -37,68 +39,6 @@ _STALLED_NS: Final = 10_000_000_000
 LONGEST_ACTIVITY_NS: Final = 1_800_000_000_000  # a checkpoint or validation that lasts longer hangs
 _NUMBERS: Final = frozenset({float})
 _NONE_LATER: Final[list[Later]] = []
-
-
-class Reading(NamedTuple):
-    values: Mapping[str, float] = {}
-    device_phases_us: Mapping[str, int] = {}
-
-
-class Later(Protocol):
-    """Something the device has not computed yet. Asked in the program's own thread, once at a step's end."""
-
-    def ready(self) -> bool:
-        """Never waits. Once it is, it stays so, and to ask again costs nothing."""
-
-    def read(self) -> Reading: ...
-
-
-class Batch(Protocol):
-    """Which samples a step saw. Told raw, cheaply; `told` is called by the background thread."""
-
-    @property
-    def size(self) -> int | None: ...
-
-    def told(self) -> dict[str, object]:
-        """As in `batches` of the protocol, without n, step and i."""
-
-
-# n, step, start and end in ns, phases in ns, values, device phases in us, samples, tokens, epoch, batches,
-# laters. A plain tuple: it is made once a step in the program's time.
-StepNote: TypeAlias = tuple[
-    int,
-    int,
-    int,
-    int,
-    dict[str, int],
-    dict[str, float],
-    dict[str, int],
-    int | None,
-    int | None,
-    int | None,
-    "list[Batch] | None",
-    "list[Later] | None",
-]
-
-
-class DeviceClock(Protocol):
-    """What marks the phases on the device too, where there is one."""
-
-    def phase_changed(self, left: str | None, entered: str | None) -> None: ...
-
-
-class Discarding:
-    """Stands where finished steps go, in a process that must not tell them (any more)."""
-
-    def __init__(self, refuse: Callable[[], None] | None = None) -> None:
-        self._refuse = refuse
-
-    def append(self, note: StepNote) -> None:
-        if self._refuse is not None:
-            self._refuse()
-
-    def __len__(self) -> int:
-        return 0
 
 
 class Recorder:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from trilens.sdk.guard import Guard
-    from trilens.sdk.recorder import Batch, StepNote
+    from trilens.sdk.step_note import Batch, StepNote
 
 
 def steps_section(notes: Sequence[StepNote], wall_offset_ns: int) -> dict[str, Any]:

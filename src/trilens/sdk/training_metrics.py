@@ -12,7 +12,8 @@ from trilens.sdk.metrics import metric_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trilens.sdk.recorder import Recorder, StepNote
+    from trilens.sdk.recorder import Recorder
+    from trilens.sdk.step_note import StepNote
 
 # What people call a value when they log it, and what everybody calls it on /metrics.
 _LOSS: Final = ("training_loss", "Loss of the last step.")

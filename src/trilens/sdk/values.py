@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trilens.sdk.guard import Guard
-    from trilens.sdk.recorder import Later
+    from trilens.sdk.step_note import Later
 
 LONGEST_NAME: Final = 200  # of a value or a phase; the server takes no longer ones
 

@@ -13,6 +13,7 @@ from trilens.collect.agents.roster import AgentRoster
 from trilens.collect.current_series import CurrentSeries
 from trilens.model.errors import NotFound, ScrapeError, StoreError
 from trilens.resolve.local import LocalResolver
+from trilens.resolve.present import local_state
 from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from trilens.model.node import Hardware
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.resolve.phase_metrics import PhaseSample
+    from trilens.resolve.present import ClusterState
     from trilens.settings.tree import Settings
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
@@ -135,6 +137,10 @@ class AgentIntake:
 
     def members(self) -> Mapping[PodKey, MembershipInterval]:
         return self._resolver.members()
+
+    def present(self) -> list[ClusterState]:
+        """The workloads of all machines, and their processes."""
+        return [local_state(self._cluster, self._resolver)]
 
     def hardware(self) -> Mapping[str, Hardware]:
         """What each machine that was asked has beside its GPUs."""

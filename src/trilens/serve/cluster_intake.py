@@ -14,6 +14,7 @@ from trilens.model.errors import IntakeError, StoreError
 from trilens.resolve.clusters import Clusters
 from trilens.resolve.gpus.cluster_view import view_of
 from trilens.resolve.pod_warnings import PodWarnings
+from trilens.resolve.present import Present
 from trilens.resolve.programs import programs_of
 from trilens.serve.first_look import FirstLook
 from trilens.serve.kube_state import KubeStateExport
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.resolve.gpus.cluster_view import ClusterView
     from trilens.resolve.phase_metrics import PhaseSample
+    from trilens.resolve.present import ClusterState as ClusterPresent
     from trilens.settings.tree import Settings
     from trilens.store.events import EventRecords
     from trilens.store.store import Store
@@ -77,6 +79,7 @@ class ClusterIntake:
         self._programs: dict[WorkloadKey, tuple[Program, ...]] = {}
         self._first_look = FirstLook(time.monotonic)
         self._settled: set[str] = set()
+        self._present = {name: Present() for name in self._names}
         self._measured: dict[str, list[PhaseSample]] = {}
         self._series: dict[str, CurrentSeries] = {}
         self._thread = LoopThread("trilens-clusters", self._follow)
@@ -161,6 +164,18 @@ class ClusterIntake:
 
     def _gpu_views(self) -> list[ClusterView]:
         return [view_of(self._clusters[name], is_settled=name in self._settled) for name in self._names]
+
+    def present(self) -> list[ClusterPresent]:
+        """Workloads, pods and nodes of the clusters that were read through, between two changes."""
+        try:
+            return self._thread.between_steps(self._present_now, _VIEW_S)
+        except TimeoutError as e:
+            raise IntakeError(
+                f"the clusters keep their thread busy: no look at them within {_VIEW_S:g} s"
+            ) from e
+
+    def _present_now(self) -> list[ClusterPresent]:
+        return [self._present[name].of(self._clusters[name]) for name in self._names if name in self._settled]
 
     def metrics(self) -> Iterator[Metric]:
         return exposed([sample for samples in list(self._measured.values()) for sample in samples])

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from trilens.alert.delivery.plan import plan_of
+from trilens.alert.incidents.incidents import Incidents
 from trilens.alert.manager import RuleManager
+from trilens.alert.templates.expand import External
 from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.manager import ScrapeManager
 from trilens.collect.remote_write import RemoteWriteReceiver
 from trilens.collect.runs.intake import RunIntake
+from trilens.detect.detectors import all_detectors
+from trilens.detect.records import RankRecords
+from trilens.detect.watch import Watch
 from trilens.ledger.prices.book import price_book
 from trilens.model.ledger_sums import Sharing
 from trilens.promql.engine import Engine
@@ -19,14 +27,29 @@ from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.cluster_jobs import monitors_of
+from trilens.serve.delivery import FILE, DeliveryKeeper
+from trilens.serve.delivery_apis import DeliveryApis
+from trilens.serve.detection.asked import Asked
+from trilens.serve.detection.findings import FindingsApi
+from trilens.serve.detection.gpu_window import GpuWindow
+from trilens.serve.detection.keeper import DetectionKeeper
+from trilens.serve.detection.places import GpusSeen
+from trilens.serve.detection.scenes import Scenes, Sources
+from trilens.serve.detection.scraped_ranks import ScrapedRanks
 from trilens.serve.events import EventsApi
 from trilens.serve.experiments import ExperimentsApi
+from trilens.serve.fleet_apis import FleetApis
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
+from trilens.serve.incidents.incidents_api import IncidentsApi
+from trilens.serve.incidents.keeper import IncidentKeeper
+from trilens.serve.incidents.workload_costs import WorkloadCosts
+from trilens.serve.intake_apis import IntakeApis
 from trilens.serve.intakes import Intakes
 from trilens.serve.kube_state_presence import KubeStatePresence
 from trilens.serve.lineage import LineageApi
+from trilens.serve.money.apis import MoneyApis
 from trilens.serve.money.cost import CostApi, CostRules
 from trilens.serve.money.cost_metrics import CostMetrics
 from trilens.serve.money.cost_units import CostUnitsApi
@@ -43,14 +66,18 @@ from trilens.serve.output import OutputApi
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
+from trilens.serve.prometheus_apis import PrometheusApis
+from trilens.serve.questions import Questions
 from trilens.serve.reloading import Followers, Reloading
-from trilens.serve.rules import RulesApi, rule_groups, rule_metrics
+from trilens.serve.rule_sight import RuleSight
+from trilens.serve.rules import RulesApi, readable_rules, rule_metrics
+from trilens.serve.run_apis import RunApis
 from trilens.serve.run_programs import RunPrograms
 from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runner import QueryRunner
 from trilens.serve.runs import RunsApi
 from trilens.serve.runs_intake import RunRecordsApi
-from trilens.serve.scrape_global import scrape_global
+from trilens.serve.scrape_global import external_labels, scrape_global
 from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.serving_programs import HeartbeatApi, ServingPrograms
@@ -68,14 +95,17 @@ from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from starlette.types import ASGIApp
 
     from trilens.alert.evaluation import GroupState
-    from trilens.alert.rule import RuleGroup
+    from trilens.alert.rule_file import RuleFile
     from trilens.collect.config import ScrapeConfig
     from trilens.ledger.prices.book import Prices
+    from trilens.model.alert import Alert
+    from trilens.model.incident import Incident
+    from trilens.model.run_commit import RunCommit
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.gpu_reports import ReportSource
@@ -87,6 +117,9 @@ if TYPE_CHECKING:
     from trilens.serve.upstream import Upstream
     from trilens.settings.tree import Settings
 
+log = logging.getLogger(__name__)
+
+_KEPT_S = 5.0  # nobody is told later than that because the disk is full
 _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so neither delays the other
 
 
@@ -94,7 +127,8 @@ class System:
     """A whole server but for the socket. Made, then `start`, then `stop`; making it opens the store."""
 
     def __init__(self, settings: Settings, token: str | None, load: Callable[[], Settings]) -> None:
-        configs, groups = scrape_configs(settings), rule_groups(settings)  # what may be wrong comes first
+        configs, rules = scrape_configs(settings), readable_rules(settings)  # what may be wrong comes first
+        plan = plan_of(settings, external_labels(settings))
         self.prices = price_book(settings.prices.file)
         self.metrics = SelfMetrics()
         self.runner = QueryRunner(settings.query)
@@ -104,19 +138,24 @@ class System:
         self._storage = open_store(settings.storage)
         self.store = self._storage if self.upstream is None else None
         try:
-            self._make_parts(settings, configs, groups)
+            self.delivery = DeliveryKeeper(plan, settings.storage.data_dir / FILE)
+            self._make_parts(settings, configs, rules)
             self.reloading = Reloading(
-                settings, load, Followers(self._jobs, self.rules, self._monitors, self._use_prices)
+                settings,
+                load,
+                Followers(self._jobs, self.rules, self._monitors, self._use_prices, self.delivery.configure),
             )
             self.app = self._make_app(settings, token)
         except BaseException:
             self._storage.close()
             raise
 
-    def _make_parts(self, settings: Settings, configs: list[ScrapeConfig], groups: list[RuleGroup]) -> None:
+    def _make_parts(self, settings: Settings, configs: list[ScrapeConfig], rules: RuleFile) -> None:
         self.scrapes = ScrapeManager(configs, self.store) if self.store is not None else None
         self._jobs = ScrapeJobs(self.scrapes, configs) if self.scrapes is not None else None
-        self.rules = self._rule_manager(settings, groups)
+        self._alert_takers: list[Callable[[Sequence[Alert]], None]] = [self.delivery.take_alerts]
+        self.rules = self._rule_manager(settings, rules)
+        self._sight = RuleSight(lambda: [state.group for state in self._rule_states()], self.store)
         self._push = _self_push(settings, self.metrics)
         self._asked: AskedReports | None = None
         self._monitors = monitors_of(settings, self._jobs) if self._jobs is not None else None
@@ -126,26 +165,34 @@ class System:
         self.agents = self._agent_intake(settings)
         self.gpus = self._gpu_bindings()
         self._export = _otlp_export(settings, self.metrics)
-        on_kept = self._export.offer if self._export is not None else None
-        self.runs = RunIntake(self._storage.runs, on_kept=on_kept)
+        self._rank_records = RankRecords()
+        self.runs = RunIntake(self._storage.runs, on_kept=self._run_records_kept)
         self._programs = self._run_programs(settings)
         self._serving = ServingPrograms(self._scraped_programs(settings))
         self._figures = RunFigures(self._storage.runs, self._own_queries(), self._storage.ledger)
         self.trackers = self._followed_trackers(settings)
         self._signals = LedgerSignals(self._own_queries())
-        self._costs = CostMetrics(self._storage.ledger, lambda: self._cost_rules().budgets, self.store)
+        self._costs = CostMetrics(self._storage.ledger, self._cost_rules, self.store)
         self.ledger = self._ledger_keeper(settings)
-        for part in (self.clusters, self.agents, self.gpus, self._programs, self._costs):
+        self._asked_now = Asked(self._own_queries())
+        self.detection = self._detection_keeper()
+        self.incidents = self._incident_keeper()
+        told = (
+            self.clusters,
+            self.agents,
+            self.gpus,
+            self._programs,
+            self._costs,
+            self._sight,
+            self.detection,
+        )
+        for part in told:
             if part is not None:
                 self.metrics.watch_workloads(part.metrics)
 
     def _make_app(self, settings: Settings, token: str | None) -> ASGIApp:
-        max_body = settings.server.max_body
-        receiver: RemoteWriteReceiver | None = None
-        backfill: BackfillReceiver | None = None
-        if self.store is not None:
-            receiver = RemoteWriteReceiver(self.store)
-            backfill = BackfillReceiver(self.store, settings.storage.retention)
+        receiver = RemoteWriteReceiver(self.store) if self.store is not None else None
+        otlp = OtlpIntake(self.store, self.runs, self._storage.runs)
         state = SystemState(
             self.runner,
             self.store,
@@ -156,15 +203,17 @@ class System:
             self.agents,
             settings.storage.retention,
             self.ledger,
+            rules=self.rules,
         )
         self.metrics.watch(state.metrics)
         self.metrics.watch(lambda: rule_metrics(self._rule_states()))
-        otlp = OtlpIntake(self.store, self.runs, self._storage.runs)
         self.metrics.watch(otlp.own_metrics)
         self.metrics.watch(lambda: run_metrics(self.runs))
         self.metrics.watch(lambda: ledger_metrics(self.ledger))
-        kept = self._storage
-        intakes = Intakes.of(self.clusters, self.agents)
+        self.metrics.watch(self.detection.own_metrics)
+        self.metrics.watch(self.incidents.own_metrics)
+        self.metrics.watch(self.delivery.metrics)
+        questions = Questions(self.runner, settings.server.max_body)
         return build_app(
             Parts(
                 settings=settings,
@@ -174,51 +223,70 @@ class System:
                 metrics=self.metrics,
                 probes=Probes(state.readiness, self.reloading.reload, self.metrics),
                 overview=state.overview,
-                status=StatusApi(lambda: self.reloading.in_force, self.store, self.runner),
-                targets=TargetsApi(self.scrapes),
-                rules=RulesApi(self._rule_states),
-                programs=ProgramsApi(
-                    [one for one in (self._programs, self.clusters, self._serving) if one is not None]
-                ),
-                heartbeats=HeartbeatApi(self._serving),
-                write=WriteApi(receiver, self._intake, max_body),
-                run_records=RunRecordsApi(self.runs, self._intake, max_body),
-                otlp=OtlpApi(otlp.metrics, otlp.traces, self._intake, max_body),
-                backfill=BackfillApi(backfill, self._intake, max_body),
-                imports=ImportsApi(
-                    kept.imports,
-                    self.ledger.imported,
-                    settings.storage.retention_ledger,
-                    self._intake,
-                    max_body,
-                ),
-                workloads=WorkloadsApi(
-                    kept.workloads, intakes, self.runner, max_body, kept.gpus, self.gpus, kept.ledger
-                ),
-                gpus=GpusApi(kept.gpus, kept.workloads, self.gpus, intakes, self.runner, max_body),
-                events=EventsApi(kept.events, kept.workloads, self.agents, self.runner, max_body),
-                output=OutputApi(kept.workloads, self.agents, self.runner, max_body),
-                runs=RunsApi(kept.runs, kept.workloads, self.runner, max_body, kept.ledger),
-                lineage=LineageApi(kept.runs, self.runner, max_body),
-                run_traces=RunTracesApi(kept.runs, self.runner),
-                experiments=ExperimentsApi(
-                    kept.runs,
-                    kept.tracked_runs,
-                    self.runner,
-                    max_body,
-                    kept.ledger,
-                    self._figures.utilization,
-                ),
-                trackers=TrackersApi(self.trackers),
-                ledger=LedgerApi(kept.ledger, self.ledger, self.runner, max_body),
-                cost=CostApi(kept.ledger, kept.ledger_facts, self._cost_rules, self.runner, max_body),
-                focus=FocusApi(kept.ledger, self.runner, max_body),
-                cost_units=CostUnitsApi(
-                    kept.ledger, kept.ledger_facts, self._signals, kept.runs, self.runner, max_body
-                ),
-                prices=PricesApi(lambda: self.prices, max_body),
-                opencost=OpenCostApi(kept.ledger, self.runner, max_body),
+                prometheus=self._prometheus_apis(),
+                intake=self._intake_apis(settings, receiver, otlp),
+                fleet=self._fleet_apis(questions),
+                runs=self._run_apis(questions),
+                money=self._money_apis(questions),
+                delivery=DeliveryApis(self.delivery, questions),
             )
+        )
+
+    def _prometheus_apis(self) -> PrometheusApis:
+        programs = (self._programs, self.clusters, self._serving)
+        return PrometheusApis(
+            TargetsApi(self.scrapes),
+            ProgramsApi([one for one in programs if one is not None]),
+            RulesApi(self._rule_states, self._sight.blind),
+            StatusApi(lambda: self.reloading.in_force, self.store, self.runner),
+        )
+
+    def _intake_apis(
+        self, settings: Settings, receiver: RemoteWriteReceiver | None, otlp: OtlpIntake
+    ) -> IntakeApis:
+        threads, max_body, storage = self._intake, settings.server.max_body, settings.storage
+        backfill = BackfillReceiver(self.store, storage.retention) if self.store is not None else None
+        return IntakeApis(
+            WriteApi(receiver, threads, max_body),
+            RunRecordsApi(self.runs, threads, max_body),
+            HeartbeatApi(self._serving),
+            OtlpApi(otlp.metrics, otlp.traces, threads, max_body),
+            BackfillApi(backfill, threads, max_body),
+            ImportsApi(
+                self._storage.imports, self.ledger.imported, storage.retention_ledger, threads, max_body
+            ),
+        )
+
+    def _fleet_apis(self, questions: Questions) -> FleetApis:
+        kept, intakes = self._storage, Intakes.of(self.clusters, self.agents)
+        return FleetApis(
+            WorkloadsApi(kept.workloads, kept.gpus, self.gpus, kept.ledger, intakes, questions),
+            GpusApi(kept.gpus, kept.workloads, self.gpus, intakes, questions),
+            EventsApi(kept.events, kept.workloads, self.agents, questions),
+            OutputApi(kept.workloads, self.agents, questions),
+            FindingsApi(lambda: self.detection.state, kept.findings, questions),
+            IncidentsApi(self.incidents, kept.incidents, questions),
+        )
+
+    def _run_apis(self, questions: Questions) -> RunApis:
+        kept, utilization = self._storage, self._figures.utilization
+        return RunApis(
+            RunsApi(kept.runs, kept.workloads, kept.ledger, questions),
+            LineageApi(kept.runs, questions),
+            RunTracesApi(kept.runs, questions),
+            ExperimentsApi(kept.runs, kept.tracked_runs, kept.ledger, utilization, questions),
+            TrackersApi(self.trackers),
+        )
+
+    def _money_apis(self, questions: Questions) -> MoneyApis:
+        kept, book = self._storage, self._storage.ledger
+        return MoneyApis(
+            LedgerApi(book, self.ledger, questions),
+            CostApi(book, kept.ledger_facts, self._cost_rules, questions),
+            FocusApi(book, questions),
+            CostUnitsApi(book, kept.ledger_facts, self._signals, kept.runs, questions),
+            PricesApi(lambda: self.prices, kept.machines, questions),
+            OpenCostApi(book, questions),
         )
 
     def _source(self) -> Embedded | Upstream:
@@ -228,11 +296,32 @@ class System:
         assert store is not None
         return Embedded(lambda lookback_ms: Engine(store, lookback_ms=lookback_ms), store, store)
 
-    def _rule_manager(self, settings: Settings, groups: list[RuleGroup]) -> RuleManager | None:
+    def _rule_manager(self, settings: Settings, rules: RuleFile) -> RuleManager | None:
         if self.store is None:
             return None
-        lookback_ms = round(settings.query.lookback_delta.total_seconds() * 1000)
-        return RuleManager(groups, self.store, self.store, self.runner.guard, lookback_ms=lookback_ms)
+        for trouble in rules.troubles:
+            log.error("rules were left out", extra={"error": str(trouble)})
+        return RuleManager(
+            rules.groups,
+            self.store,
+            self.store,
+            self.runner.guard,
+            lookback_ms=round(settings.query.lookback_delta.total_seconds() * 1000),
+            external=External(settings.server.links_begin, external_labels(settings)),
+            unread=rules.troubles,
+            on_alerts=self._told_of_alerts,
+        )
+
+    def _told_of_alerts(self, alerts: Sequence[Alert]) -> None:
+        """In a thread that evaluates rules."""
+        for take in self._alert_takers:
+            take(alerts)
+
+    def _told_of_incidents(self, incidents: Sequence[Incident]) -> None:
+        """Kept before anybody is told: after a kill, it must be known what they were told of."""
+        if not self._storage.records_settled(_KEPT_S):
+            log.warning("incidents are told of that are not on disk yet")
+        self.delivery.take(incidents)
 
     def _rule_states(self) -> list[GroupState]:
         return self.rules.states() if self.rules is not None else []
@@ -287,9 +376,45 @@ class System:
         scraped = self._scraped_programs(settings)
         return RunPrograms(self.runs, self._storage.runs, self._storage.workloads, self.store, scraped)
 
+    def _run_records_kept(self, commit: RunCommit) -> None:
+        self._rank_records.take(commit, time.time_ns() // 1_000_000)
+        if self._export is not None:
+            self._export.offer(commit)
+
+    def _detection_keeper(self) -> DetectionKeeper:
+        asked, kept = self._asked_now, self._storage
+        window = GpuWindow(asked) if self.store is not None else GpuWindow(asked, history=60, again=6)
+        sources = Sources(
+            window,
+            ScrapedRanks(asked),
+            self._rank_records,
+            self.runs,
+            kept.runs,
+            self._programs.members,
+            lambda: GpusSeen(self.gpus.now.gpus, self.gpus.held, self.gpus.now.told.reports),
+            kept.events,
+            self._serving.programs,
+            self.clusters,
+            self.agents,
+        )
+        return DetectionKeeper(Scenes(sources), Watch(all_detectors()), kept.findings, self.store)
+
+    def _incident_keeper(self) -> IncidentKeeper:
+        kept = self._storage
+        costs = WorkloadCosts(lambda: self.prices, kept.machines, lambda: self.gpus.held)
+        keeper = IncidentKeeper(Incidents(costs), kept.incidents, costs)
+        self._alert_takers.append(keeper.take_alerts)
+        self.detection.listen(keeper.take_look)
+        self.detection.listen(lambda _scene, changes: self.ledger.found([*changes.opened, *changes.ended]))
+        keeper.listen(self._told_of_incidents)
+        self.delivery.listen(keeper.notified)
+        self.delivery.ask(keeper.open)
+        return keeper
+
     def _cost_rules(self) -> CostRules:
         settings = self.reloading.in_force.settings
-        return CostRules(Sharing(settings.ledger.share_fleet), settings.budgets.limits)
+        sharing = Sharing(settings.ledger.share_fleet)
+        return CostRules(sharing, settings.budgets.limits, self.prices.exchange_rate)
 
     def _use_prices(self, prices: Prices) -> None:
         self.prices = prices
@@ -339,9 +464,14 @@ class System:
         for tracker in self.trackers:
             await asyncio.to_thread(tracker.start)
         self._signals.ask_in(asyncio.get_running_loop())
+        self._asked_now.ask_in(asyncio.get_running_loop())
+        self.delivery.start()
+        self.incidents.start()
+        self.detection.start()
         self.ledger.start()
         if self.rules is not None:
             self.rules.start()
+        self._sight.start()
         if self._push is not None:
             await self._push.start()
         if self._export is not None:
@@ -357,6 +487,8 @@ class System:
         """
         async with AsyncExitStack() as steps:
             steps.push_async_callback(asyncio.to_thread, self._storage.close)
+            steps.push_async_callback(asyncio.to_thread, self.delivery.stop)
+            steps.push_async_callback(asyncio.to_thread, self.incidents.stop)
             steps.push_async_callback(asyncio.to_thread, self.runner.close)
             steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
             if self._export is not None:
@@ -381,7 +513,9 @@ class System:
                 steps.push_async_callback(asyncio.to_thread, self._jobs.stop)
             steps.push_async_callback(asyncio.to_thread, self._programs.stop)
             steps.push_async_callback(asyncio.to_thread, self.ledger.stop)
+            steps.push_async_callback(asyncio.to_thread, self.detection.stop)
             steps.push_async_callback(asyncio.to_thread, self._serving.stop)
+            steps.push_async_callback(asyncio.to_thread, self._sight.stop)
             if self.rules is not None:
                 steps.push_async_callback(asyncio.to_thread, self.rules.stop)
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from trilens.model.errors import RequestError
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.event_view import answers
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.model.query import QueryGuard
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.event_answers import EventAnswer, WorkloadName
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.store.events import EventRecords
     from trilens.store.workloads import WorkloadRecords
 
@@ -29,24 +26,22 @@ _NOBODY_ASKED: Final = "no agent is asked, so faults of GPUs are not known; see 
 
 
 class EventsApi:
-    """`events` and `records` are None where nothing is kept, `agents` where none is asked."""
+    """`agents` is None where none is asked."""
 
     def __init__(
         self,
-        events: EventRecords | None,
-        records: WorkloadRecords | None,
+        events: EventRecords,
+        records: WorkloadRecords,
         agents: AgentIntake | None,
-        runner: QueryRunner,
-        max_body: int,
+        questions: Questions,
     ) -> None:
         self._events = events
         self._records = records
         self._agents = agents
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         to_ms = params.time_ms("to", time.time_ns() // 1_000_000)
         from_ms = params.time_ms("from", to_ms - _DAY_MS)
         if from_ms > to_ms:
@@ -58,21 +53,18 @@ class EventsApi:
                 'invalid parameter "workload"',
                 hint="write NAME, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME",
             )
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
         warnings = self._agents.warnings() if self._agents is not None else [_NOBODY_ASKED]
 
-        def work() -> tuple[bytes, bool]:
-            if self._events is None or self._records is None:
-                return pack(success(b"[]", warnings), gzip)
+        def read(guard: QueryGuard) -> list[EventAnswer]:
             # Which workload one hit is known only when it was read: then the request's limit is too low.
-            read = _MOST_READ if wanted else min(limit, _MOST_READ)
-            found = self._events.between(from_ms, to_ms, node=node, limit=read, guard=guard)
+            most = _MOST_READ if wanted else min(limit, _MOST_READ)
+            found = self._events.between(from_ms, to_ms, node=node, limit=most, guard=guard)
             told = [one for one in answers(found, self._records, guard) if not wanted or _hit(one, wanted)]
             if len(found) == _MOST_READ:
                 warnings.append(f"only the latest {_MOST_READ:,} events of that time were looked at")
-            return pack(success(msgspec.json.encode(told[:limit]), warnings), gzip)
+            return told[:limit]
 
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read, warnings)
 
 
 def _hit(event: EventAnswer, wanted: list[str]) -> bool:

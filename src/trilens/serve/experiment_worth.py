@@ -88,15 +88,11 @@ class Worth(NamedTuple):
 
 
 class WorthReader:
-    """`book` is None where no ledger is kept."""
-
-    def __init__(self, runs: RunSource, book: LedgerBook | None) -> None:
+    def __init__(self, runs: RunSource, book: LedgerBook) -> None:
         self._runs = runs
         self._book = book
 
     def costs(self, runs: Sequence[ExperimentRun], now_ms: int, guard: QueryGuard) -> dict[RunId, RunCost]:
-        if self._book is None:
-            return {}
         lives = [
             RunLife(
                 run.reported.facts.run,
@@ -141,7 +137,7 @@ class WorthReader:
         }
         stopped = self._stopped(runs, courses, asked.least_gain)
         moments = {run: one.at.t_ms for run, one in stopped.items() if run in costs}
-        after = spent_after(self._book, moments, now_ms, guard) if self._book is not None else {}
+        after = spent_after(self._book, moments, now_ms, guard)
         metrics = [_metric(run, metric, maximize, courses) for run in runs]
         front = _front(runs, metrics, costs, maximize)
         found = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,6 @@ from trilens.lineage.gpu_time import gpu_time
 from trilens.lineage.standing import standings
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.experiment_worth import (
     Asked,
     MetricAnswer,
@@ -23,7 +21,6 @@ from trilens.serve.experiment_worth import (
     WorthReader,
     cost_answer,
 )
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     from trilens.model.tracked_run import TrackedRun
     from trilens.serve.experiment_worth import Worth
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.store.tracked_runs import TrackedRunRecords
 
 _SHOWN: Final = 1_000
@@ -88,54 +85,46 @@ class ExperimentAnswer(msgspec.Struct, frozen=True):
 
 
 class ExperimentsApi:
-    """Both sources are None where nothing is kept."""
-
     def __init__(
         self,
-        runs: RunSource | None,
-        tracked: TrackedRunRecords | None,
-        runner: QueryRunner,
-        max_body: int,
-        book: LedgerBook | None = None,
-        utilization: Callable[[RunId], float | None] = lambda _run: None,
+        runs: RunSource,
+        tracked: TrackedRunRecords,
+        book: LedgerBook,
+        utilization: Callable[[RunId], float | None],
+        questions: Questions,
     ) -> None:
         self._runs = runs
-        self._worth = WorthReader(runs, book) if runs is not None else None
+        self._worth = WorthReader(runs, book)
         self._utilization = utilization
         self._tracked = tracked
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         wanted = params.first("experiment") or None
         limit = min(params.count("limit") or _SHOWN, _SHOWN)
         asked = _asked(params)
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
+        warnings: list[str] = []
 
-        def work() -> tuple[bytes, bool]:
+        def read(guard: QueryGuard) -> list[ExperimentAnswer]:
             reported, tracked = self._reported(wanted, limit, guard), self._seen(wanted, limit, guard)
             found = experiments(reported, tracked)
-            told = [
+            if wanted is None and limit in (len(reported), len(tracked)):
+                warnings.append(f"only the latest {limit:,} runs: name an experiment to see those of it")
+            return [
                 ExperimentAnswer(one.name, self._answers(one, asked, guard, closely=wanted is not None))
                 for one in found
                 if wanted is None or one.name == wanted
             ]
-            warnings = []
-            if wanted is None and limit in (len(reported), len(tracked)):
-                warnings.append(f"only the latest {limit:,} runs: name an experiment to see those of it")
-            return pack(success(msgspec.json.encode(told), warnings), gzip)
 
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read, warnings)
 
     def _answers(
         self, experiment: Experiment, asked: Asked, guard: QueryGuard, *, closely: bool
     ) -> list[ExperimentRunAnswer]:
         """`closely` reads through what each run told."""
         runs, worth = experiment.runs, self._worth
-        if worth is None:
-            return [_answer(run, None, None, None) for run in runs]
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._questions.now_ms()
         costs = worth.costs(runs, now_ms, guard)
         if not closely:
             return [_answer(run, _cost(run, costs), None, None) for run in runs]
@@ -149,8 +138,6 @@ class ExperimentsApi:
         return answers
 
     def _seen(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[TrackedRun]:
-        if self._tracked is None:
-            return []
         latest = self._tracked.runs(limit=limit, guard=guard)
         if experiment is None:
             return latest
@@ -159,9 +146,7 @@ class ExperimentsApi:
         return [*{one.tracker: one for one in (*of_it, *latest)}.values()]
 
     def _reported(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[ReportedRun]:
-        if self._runs is None:
-            return []
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._questions.now_ms()
         facts = self._runs.runs(limit=limit, guard=guard)
         if experiment is not None:
             of_it = self._runs.runs(experiment=experiment, limit=limit, guard=guard)

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from trilens.model.gpu import Claim, Gpu, GpuKey
+    from trilens.model.gpu import Claim, Gpu, GpuBinding, GpuKey
     from trilens.model.labels import Labels
     from trilens.model.life import MembershipInterval
     from trilens.model.node import Hardware
     from trilens.model.workload import Doubt, PodKey
+    from trilens.resolve.gpus.books import RunningSince
     from trilens.resolve.gpus.cluster_view import NodeView
     from trilens.resolve.gpus.missing import NodeGpus
     from trilens.resolve.gpus.reports import Report
@@ -132,6 +133,7 @@ class GpuBindings:
         self._reported: list[Claim] = []
         self._measured: list[PhaseSample] = []
         self._as_series: dict[Labels, float] = {}
+        self.held: tuple[GpuBinding, ...] = ()  # who has which GPU now
         self._series: CurrentSeries | None = None
         self.now = GpusNow()
         self._stopping = threading.Event()
@@ -144,7 +146,7 @@ class GpuBindings:
     def take_up(self, at_ms: int) -> None:
         """What was known when Trilens last ran."""
         self._gpus.restore(self._records.last_of_each(at_ms - REMEMBERED_MS), at_ms)
-        self._bindings.restore(self._records.unfinished())
+        self._bindings.restore(self._records.unfinished(), self._records.freed(at_ms - REMEMBERED_MS))
         if self._machines is not None and self._machine_records is not None:
             self._machines.restore(self._machine_records.unfinished(), at_ms)
 
@@ -200,18 +202,22 @@ class GpuBindings:
         is_new = given != self._last
         if is_new:
             self._work_out(told.reports, given)
-        self._gpus.update(self._inventory, at_ms)
+        self._gpus.update(self._inventory, at_ms, told.energy_mj)
         self._keep_machines(views, at_ms)
         nodes = self.now.nodes
         if is_new:  # or all of this would come out as it did before
             members = {key: interval for view in views for key, interval in view.members.items()}
             reporting = self._inventory.keys()
-            self._bindings.update(self._reconciled.bindings, reporting, members, _settled(views), at_ms)
+            bindings, since = self._reconciled.bindings, self._running_since(views)
+            self._bindings.update(bindings, reporting, members, _settled(views), at_ms, since)
             nodes = compare(views, self._inventory.values(), self._gpus.silent())
-            info = gpu_info(members, [interval.binding for interval in self._bindings.open])
+            self.held = tuple(interval.binding for interval in self._bindings.open)
+            info = gpu_info(members, self.held)
             self._measured = [*(PhaseSample(GPU_INFO, labels, 1.0) for labels in info), *_node_samples(nodes)]
             self._as_series = as_series(self._measured)
             self._last, self._kept = given, told.reports  # not before: what failed is done again
+        else:
+            self._bindings.unchanged(at_ms)
         self.now = GpusNow(told, self._inventory, self._reconciled.doubts, nodes)
         self._write(views, at_ms)
 
@@ -228,6 +234,21 @@ class GpuBindings:
         if not _settled(given.views):
             asked = []  # where no cluster is watched, nobody knows the pods that labels name
         self._reconciled = reconcile(asked, self._inventory, Pods(given.views))
+
+    def _running_since(self, views: list[ClusterView]) -> RunningSince:
+        """As long as their machines are known: before that, nobody counts what they cost."""
+        by_cluster = {view.cluster: view for view in views}
+        machines = self._machines
+
+        def since(pod: PodKey) -> int | None:
+            view = by_cluster.get(pod.cluster)
+            started_ms = view.started.get(pod) if view is not None else None
+            if view is None or started_ms is None or machines is None:
+                return None
+            first_ms = machines.first_seen_ms(pod.cluster, view.members[pod].node)
+            return None if first_ms is None else max(started_ms, first_ms)
+
+        return since
 
     def _keep_machines(self, views: list[ClusterView], at_ms: int) -> None:
         if self._machines is None:

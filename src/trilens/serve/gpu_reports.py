@@ -14,7 +14,15 @@ from trilens.model.errors import SourceError
 from trilens.model.labels import METRIC_NAME
 from trilens.model.query import QueryGuard
 from trilens.model.series import Matcher, SelectRequest, stale_mask
-from trilens.resolve.gpus.reports import LABELS, MEMORY_USED, METRICS, POWER, UTILIZATION, read_report
+from trilens.resolve.gpus.reports import (
+    ENERGY,
+    LABELS,
+    MEMORY_USED,
+    METRICS,
+    POWER,
+    UTILIZATION,
+    read_report,
+)
 from trilens.serve.still_shown import LOOKBACK_MS
 
 if TYPE_CHECKING:
@@ -30,6 +38,9 @@ if TYPE_CHECKING:
 
 _SELECTOR: Final = (Matcher(METRIC_NAME, "=~", "|".join(METRICS)),)
 _NOT_KNOWN: Final = 2147483632  # from here on DCGM means "not known", in these three fields
+# The same of energy, which is a wider number: any of DCGM's words for it, as in rules/gpu.yml.
+_NO_ENERGY: Final = 9e18
+_NO_ENERGIES: Final = ((2147483632, 2147483647), (140737488355328, 140737488355343))
 _MIB: Final = 1 << 20
 _ANSWER_S: Final = 60.0
 
@@ -42,6 +53,7 @@ class Told:
     utilization: dict[GpuUuid, float] = field(default_factory=dict)
     power_watts: dict[GpuUuid, float] = field(default_factory=dict)
     memory_used_bytes: dict[GpuKey, float] = field(default_factory=dict)
+    energy_mj: dict[GpuUuid, float] = field(default_factory=dict)
 
 
 class ReportSource(Protocol):
@@ -79,25 +91,29 @@ class _Series:
         }
 
     def told(self, values: Floats) -> Told:
-        devices = {metric: self._of_devices(metric, values) for metric in (UTILIZATION, POWER)}
-        memory = self._known(MEMORY_USED, values)
+        memory = self._known(MEMORY_USED, values, _NOT_KNOWN)
         return Told(
             self.reports,
-            {uuid: value / 100 for uuid, value in devices[UTILIZATION].items()},
-            devices[POWER],
+            {uuid: value / 100 for uuid, value in self._of_devices(UTILIZATION, values, _NOT_KNOWN).items()},
+            self._of_devices(POWER, values, _NOT_KNOWN),
             {key: value * _MIB for key, value in memory},
+            {
+                uuid: value
+                for uuid, value in self._of_devices(ENERGY, values, _NO_ENERGY).items()
+                if not any(first <= value <= last for first, last in _NO_ENERGIES)
+            },
         )
 
-    def _of_devices(self, metric: str, values: Floats) -> dict[GpuUuid, float]:
-        return {key.uuid: value for key, value in self._known(metric, values)}
+    def _of_devices(self, metric: str, values: Floats, below: float) -> dict[GpuUuid, float]:
+        return {key.uuid: value for key, value in self._known(metric, values, below)}
 
-    def _known(self, metric: str, values: Floats) -> Iterator[tuple[GpuKey, float]]:
+    def _known(self, metric: str, values: Floats, below: float) -> Iterator[tuple[GpuKey, float]]:
         """The highest comes last: exporters repeat a reading for every holder, and two may differ."""
         if metric not in self._by_metric:
             return iter(())
         places, keys = self._by_metric[metric]
         found = values[places]
-        order = np.flatnonzero((found >= 0) & (found < _NOT_KNOWN))
+        order = np.flatnonzero((found >= 0) & (found < below))
         order = order[np.argsort(found[order], kind="stable")]
         return zip([keys[place] for place in order.tolist()], found[order].tolist(), strict=True)
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from trilens.model.errors import RequestError
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.gpu_view import gpus_at
-from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,50 +17,41 @@ if TYPE_CHECKING:
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadRecords
 
-_NOTHING_KEPT: Final = "nothing is kept here about GPUs: no cluster is watched and samples are elsewhere"
 _MISSING: Final = ("lost", "blind")
 _TRUTH: Final = {"": False, "false": False, "true": True}
 
 
 class GpusApi:
-    """`gpus` and `workloads` are None where nothing is kept, `bindings` where nobody looks at the
-    present, `intakes` where nothing is watched."""
+    """`intakes` is None where nothing is watched, `bindings` tells of the present."""
 
     def __init__(
         self,
-        gpus: GpuRecords | None,
-        workloads: WorkloadRecords | None,
-        bindings: GpuBindings | None,
+        gpus: GpuRecords,
+        workloads: WorkloadRecords,
+        bindings: GpuBindings,
         intakes: Intakes | None,
-        runner: QueryRunner,
-        max_body: int,
+        questions: Questions,
     ) -> None:
         self._gpus = gpus
         self._workloads = workloads
         self._bindings = bindings
         self._intakes = intakes
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         at_ms = params.moment_ms("at", time.time_ns() // 1_000_000)
-        now = self._bindings.now if self._bindings is not None and not params.first("at") else None
+        now = self._bindings.now if not params.first("at") else None
         is_wanted = _Wanted(params)
         warnings = self._intakes.warnings() if self._intakes is not None else []
         if now is not None and now.trouble:
             warnings.append(f"GPUs may be shown as they were: {now.trouble}")
-        if self._gpus is None:
-            warnings.append(_NOTHING_KEPT)
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
 
         def read(guard: QueryGuard) -> list[GpuAnswer]:
-            if self._gpus is None or self._workloads is None:
-                return []
             bindings = self._gpus.bindings_at(at_ms, guard=guard)
             members = self._workloads.members_at(at_ms, guard) if bindings else []
             found = gpus_at(
@@ -75,10 +62,7 @@ class GpusApi:
             )
             return [answer for answer in found if is_wanted(answer)]
 
-        def work() -> tuple[bytes, bool]:
-            return pack(success(msgspec.json.encode(read(guard)), warnings), gzip)
-
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read, warnings)
 
 
 class _Wanted:

@@ -34,7 +34,8 @@ class HomePage:
         self._has_token = has_token
 
     async def show(self, request: Request) -> Response:
-        query = request.query_params.get("query", "").strip()
+        given = request.query_params  # links to Prometheus, such as those in alerts, have it as g0.expr
+        query = (given.get("query") or given.get("g0.expr", "")).strip()
         asked = await self._answer(request, query) if query else None
         visit = Visit(f"{request.url.scheme}://{request.url.netloc}", self._has_token, asked)
         overview = await self._overview()

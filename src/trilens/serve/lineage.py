@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from trilens.lineage.batches import Place, batch_page
 from trilens.lineage.before_spikes import before, common
 from trilens.lineage.contents import checkpoints, contents
@@ -14,7 +12,6 @@ from trilens.lineage.history import History
 from trilens.lineage.sightings import seen
 from trilens.lineage.spikes import spikes
 from trilens.model.errors import NotFound, RequestError
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.lineage_answers import BatchPage, SpikesAnswer, StepDetail
 from trilens.serve.lineage_view import (
     batch_answer,
@@ -24,12 +21,9 @@ from trilens.serve.lineage_view import (
     spike_answer,
     step_answers,
 )
-from trilens.serve.params import read_params
 from trilens.serve.runs import known_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -38,7 +32,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run_sums import Sighting
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
 _RANKS: Final = 1_024  # in one answer, if not asked for otherwise
 _BATCHES: Final = 1_000
@@ -52,21 +46,18 @@ _MOST_DIGITS: Final = 18
 
 
 class LineageApi:
-    """`source` is None where nothing is kept."""
-
-    def __init__(self, source: RunSource | None, runner: QueryRunner, max_body: int) -> None:
+    def __init__(self, source: RunSource, questions: Questions) -> None:
         self._source = source
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def step(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         rank = _number(params, "rank")
         limit, skip = params.count("limit") or _RANKS, params.count("next") or 0
 
         def read(guard: QueryGuard) -> StepDetail:
-            source, facts = known_run(self._source, run, guard)
+            source, facts = self._source, known_run(self._source, run, guard)
             history = History(source, facts.run, guard)
             found = source.steps(facts.run, step, step, rank=rank, limit=_MOST_RECORDS, guard=guard)
             if not found:
@@ -76,39 +67,39 @@ class LineageApi:
             more = str(skip + limit) if skip + limit < len(found) else None
             return StepDetail(facts.run, step, step_answers(history, page, batches), more)
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def checkpoint(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         stretch = _number(params, "stretch")
 
         def read(guard: QueryGuard) -> Any:
-            source, facts = known_run(self._source, run, guard)
+            source, facts = self._source, known_run(self._source, run, guard)
             history = History(source, facts.run, guard)
             one, others = _of_step(history, step, stretch)
             return contents_answer(history, one, others, contents(history, one))
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def batches(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         stretch, limit = _number(params, "stretch"), params.count("limit") or _BATCHES
         place = _place(params.first("next"))
 
         def read(guard: QueryGuard) -> BatchPage:
-            source, facts = known_run(self._source, run, guard)
+            source, facts = self._source, known_run(self._source, run, guard)
             history = History(source, facts.run, guard)
             one, _ = _of_step(history, step, stretch)
             page = batch_page(history, history.inside(one.record), place, limit)
             after = f"{page.after.part}.{page.after.step}" if page.after is not None else None
             return BatchPage([batch_answer(batch) for batch in page.batches], after)
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def spikes(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         run, value = request.path_params["run"], params.first("value") or "loss"
         first = _number(params, "first") or 0
         last = _number(params, "last")
@@ -116,7 +107,7 @@ class LineageApi:
         limit = params.count("limit") or _SPIKES
 
         def read(guard: QueryGuard) -> SpikesAnswer:
-            source, facts = known_run(self._source, run, guard)
+            source, facts = self._source, known_run(self._source, run, guard)
             curve = source.curve(
                 facts.run, value, first, last if last is not None else _LAST_STEP, guard=guard
             )
@@ -138,20 +129,18 @@ class LineageApi:
                 [common_answer(one) for one in common(told)],
             )
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def sample(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         sample: str = request.path_params["sample"]
         run, dataset = params.first("run") or None, params.first("dataset") or None
         limit = params.count("limit") or _SIGHTINGS
         warnings: list[str] = []
 
         def read(guard: QueryGuard) -> Any:
-            if self._source is None:
-                return []
             source = self._source
-            of_run = known_run(source, run, guard)[1].run if run is not None else None
+            of_run = known_run(source, run, guard).run if run is not None else None
             found: list[Sighting] = []
             for one in _ids(sample):
                 found += source.sightings(one, run=of_run, dataset=dataset, limit=limit + 1, guard=guard)
@@ -163,18 +152,7 @@ class LineageApi:
             }
             return [sighting_answer(one, facts) for one in seen(source, found, guard)]
 
-        return await self._answer(request, read, warnings)
-
-    async def _answer(
-        self, request: Request, read: Callable[[QueryGuard], Any], warnings: list[str] | None = None
-    ) -> Response:
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
-
-        def work() -> tuple[bytes, bool]:
-            answer = read(guard)
-            return pack(success(msgspec.json.encode(answer), warnings or ()), gzip)
-
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, read, warnings)
 
 
 def _of_step(history: History, step: int, stretch: int | None) -> tuple[Checkpoint, list[Checkpoint]]:

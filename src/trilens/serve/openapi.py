@@ -9,10 +9,13 @@ from starlette.responses import Response
 
 from trilens import __version__
 from trilens.model.life import Phase
+from trilens.serve.delivery_openapi import DELIVERY_TYPES, delivery_paths
+from trilens.serve.detection.finding_answers import FindingAnswer
 from trilens.serve.envelope import JSON
 from trilens.serve.event_answers import EventAnswer, PodOutputAnswer
 from trilens.serve.experiments_openapi import EXPERIMENT_TYPES, experiment_paths
 from trilens.serve.gpu_answers import GpuAnswer
+from trilens.serve.incidents.incidents_openapi import INCIDENT_TYPES, incident_paths
 from trilens.serve.money.cost_openapi import COST_TYPES, cost_paths
 from trilens.serve.money.ledger_openapi import LEDGER_TYPES, ledger_paths
 from trilens.serve.money.prices_openapi import PRICE_TYPES, price_paths
@@ -37,7 +40,16 @@ async def openapi(_request: Request) -> Response:
 
 
 def document() -> dict[str, Any]:
-    told: tuple[type, ...] = (*RUN_TYPES, *EXPERIMENT_TYPES, *LEDGER_TYPES, *COST_TYPES, *PRICE_TYPES)
+    told: tuple[type, ...] = (
+        FindingAnswer,
+        *INCIDENT_TYPES,
+        *DELIVERY_TYPES,
+        *RUN_TYPES,
+        *EXPERIMENT_TYPES,
+        *LEDGER_TYPES,
+        *COST_TYPES,
+        *PRICE_TYPES,
+    )
     (summary, whole, gpu, event, output, failure, *others), components = msgspec.json.schema_components(
         [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *told],
         ref_template="#/components/schemas/{name}",
@@ -69,7 +81,14 @@ def document() -> dict[str, Any]:
                 "get": operation("Faults and warnings.", _EVENT_FILTERS, list_of(event), failure)
             },
             "/api/output": {"get": operation("The end of a pod's output.", _POD, list_of(output), failure)},
+            "/api/findings": {
+                "get": operation(
+                    "What detectors find.", _FINDING_FILTERS, list_of(schemas[FindingAnswer]), failure
+                )
+            },
             ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
+            **incident_paths(schemas, failure),
+            **delivery_paths(schemas, failure),
             **run_paths(schemas, failure),
             **experiment_paths(schemas, failure),
             **ledger_paths(schemas, failure),
@@ -96,6 +115,17 @@ _EVENT_FILTERS: Final = [
     parameter("from", "query", "The first moment, Unix seconds or RFC 3339; a day before `to` if left out."),
     parameter("to", "query", "The last moment; now if left out."),
     parameter("limit", "query", "The latest so many; 100 if left out."),
+]
+_FINDING_FILTERS: Final = [
+    parameter("all", "query", "`true`: also those of the last day that are over."),
+    parameter("from", "query", "Also those that lasted since this moment; a day before `to` if left out."),
+    parameter("to", "query", "The last moment; now if left out."),
+    parameter("code", "query", "Only of this detector: D001, ..."),
+    parameter("severity", "query", "Only critical, warning or info."),
+    parameter("workload", "query", "Only of the workload of this name."),
+    parameter("namespace", "query", "Only of this namespace."),
+    parameter("run", "query", "Only of this run."),
+    parameter("node", "query", "Only of this node."),
 ]
 _POD: Final = [
     {**parameter("namespace", "query", "The pod's namespace."), "required": True},

@@ -10,7 +10,6 @@ import msgspec
 from trilens.model.errors import NotFound, RequestError, ScrapeError
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.event_answers import ContainerOutput, PodOutputAnswer
-from trilens.serve.params import read_params
 from trilens.store.workloads import Span
 
 if TYPE_CHECKING:
@@ -19,41 +18,33 @@ if TYPE_CHECKING:
 
     from trilens.model.life import MembershipInterval
     from trilens.serve.agent_intake import AgentIntake
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.store.workloads import WorkloadRecords
 
 _HINT: Final = "trilens workloads and trilens show name the pods"
 
 
 class OutputApi:
-    """`records` is None where nothing is kept, `agents` where none is asked."""
+    """`agents` is None where none is asked."""
 
-    def __init__(
-        self,
-        records: WorkloadRecords | None,
-        agents: AgentIntake | None,
-        runner: QueryRunner,
-        max_body: int,
-    ) -> None:
+    def __init__(self, records: WorkloadRecords, agents: AgentIntake | None, questions: Questions) -> None:
         self._records = records
         self._agents = agents
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def of_pod(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         cluster, namespace, pod = (params.first(name) for name in ("cluster", "namespace", "pod"))
         if not namespace or not pod:
             raise RequestError("namespace and pod must be given", hint=_HINT)
-        guard = self._runner.guard()
+        runner = self._questions.runner
+        guard = runner.guard()
 
         def find() -> MembershipInterval:
-            if self._records is None:
-                raise NotFound("no workloads are kept here, so no pod is known", hint=_HINT)
             span = Span(0, time.time_ns() // 1_000_000)
             return _the_one(self._records.members_among([(namespace, pod, "")], span, guard), cluster, pod)
 
-        found = await self._runner.run(request, guard, find)
+        found = await runner.run(request, guard, find)
         member = found.membership.pod
         if self._agents is None:
             raise NotFound("no agent is asked, and agents have the output", hint="see agents.scrape_config")

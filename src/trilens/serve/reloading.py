@@ -7,16 +7,19 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.alert.delivery.plan import plan_of
 from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError, TrilensError
 from trilens.serve.cluster_jobs import job_maker
 from trilens.serve.rules import rule_groups
+from trilens.serve.scrape_global import external_labels
 from trilens.serve.scrape_jobs import scrape_configs
 from trilens.settings.differences import differing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from trilens.alert.delivery.plan import Plan
     from trilens.alert.manager import RuleManager
     from trilens.collect.monitors.following import Monitors
     from trilens.ledger.prices.book import Prices
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RELOADABLE: Final = ("scrape", "rules", "prices", "budgets")
+_RELOADABLE: Final = ("scrape", "rules", "alerting", "prices", "budgets")
 
 
 class InForce(NamedTuple):
@@ -41,6 +44,7 @@ class Followers(NamedTuple):
     rules: RuleManager | None
     monitors: Monitors | None
     prices: Callable[[Prices], None] | None = None
+    delivery: Callable[[Plan], None] | None = None
 
 
 class Reloading:
@@ -75,7 +79,8 @@ class Reloading:
         _refuse_other_changes(before, wanted)
         configs, groups, make = scrape_configs(wanted), rule_groups(wanted), job_maker(wanted)
         book = price_book(wanted.prices.file)
-        jobs, rules, monitors, use_prices = self._followers
+        plan = plan_of(wanted, external_labels(wanted))
+        jobs, rules, monitors, use_prices, deliver = self._followers
         if jobs is not None:
             jobs.configure(configs)
         if monitors is not None:
@@ -84,6 +89,8 @@ class Reloading:
             rules.reload(groups)
         if use_prices is not None:
             use_prices(book)
+        if deliver is not None:
+            deliver(plan)
         log.info("settings reloaded", extra={"jobs": len(configs)})
         return before.model_copy(update={group: getattr(wanted, group) for group in _RELOADABLE})
 

@@ -1,18 +1,25 @@
-"""The rules: which there are, and how they fare, on /api/v1/rules and /metrics."""
+"""Rules and alerts: which there are, and how they fare, on /api/v1/rules, /api/v1/alerts and /metrics."""
 
 from __future__ import annotations
 
 import glob
-from datetime import UTC, datetime
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from trilens.alert.rule import AlertingRule
-from trilens.alert.rule_file import parse_rules, read_rule_file
-from trilens.model.errors import RequestError
+from trilens.alert.rule import AlertingRule, RecordingRule
+from trilens.alert.rule_file import RuleFile, parse_rules, read_rules
+from trilens.alert.slo.file import read_slo_file
+from trilens.alert.slo.rules import slo_rules
+from trilens.model.alert import AlertState
+from trilens.model.errors import ConfigError, RequestError
+from trilens.promql.patterns import matches
 from trilens.rules import rule_files
+from trilens.rules.thresholds import with_thresholds
+from trilens.serve.alert_answers import alert_answer, rule_state, stamp
+from trilens.serve.catalog import matcher_sets
 from trilens.serve.envelope import reply
 from trilens.serve.params import read_params
 
@@ -23,31 +30,49 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.alert.blindness import BlindRule
     from trilens.alert.evaluation import GroupState, RuleState
-    from trilens.alert.rule import RuleGroup
+    from trilens.alert.rule import Rule, RuleGroup
     from trilens.settings.tree import Settings
 
+Blind: TypeAlias = "dict[tuple[RuleGroup, AlertingRule], BlindRule]"
+
 BUILTIN: Final = Path("trilens/rules")  # where the shipped files seem to lie, wherever they do
-_NEVER: Final = "0001-01-01T00:00:00Z"
+_KINDS: Final = {RecordingRule: "recording", AlertingRule: "alerting"}
 _TYPES: Final = {"": ("recording", "alerting"), "record": ("recording",), "alert": ("alerting",)}
 
 
 def rule_groups(settings: Settings) -> list[RuleGroup]:
     """All groups to evaluate. Raises ConfigError with file, line and column."""
+    return list(readable_rules(settings).checked())
+
+
+def readable_rules(settings: Settings) -> RuleFile:
+    """The same, without the groups that cannot be read: one bad file keeps nothing else from running."""
     if settings.source.url is not None:
-        return []
+        return RuleFile(())
     interval = settings.rules.evaluation_interval
     groups: list[RuleGroup] = []
+    troubles: list[ConfigError] = []
     if settings.rules.builtin:
         for entry in rule_files():
-            groups += parse_rules(entry.read_text(encoding="utf-8"), BUILTIN / entry.name, interval)
+            text = with_thresholds(entry.read_text(encoding="utf-8"), settings.rules.thresholds)
+            groups += parse_rules(text, BUILTIN / entry.name, interval)
     seen: set[Path] = set()
     for pattern in settings.rules.files:
         for file in _matching(settings.base_dir, pattern):
             if file not in seen:
                 seen.add(file)
-                groups += read_rule_file(file, interval)
-    return groups
+                found = read_rules(file, interval)
+                groups += found.groups
+                troubles += found.troubles
+    for pattern in settings.rules.slo_files:
+        for file in _matching(settings.base_dir, pattern):
+            try:
+                groups += parse_rules(slo_rules(read_slo_file(file), file.name), file, interval)
+            except ConfigError as e:
+                troubles.append(e)
+    return RuleFile(tuple(groups), tuple(troubles))
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
@@ -59,24 +84,50 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
 
 
 class RulesApi:
-    def __init__(self, states: Callable[[], Sequence[GroupState]]) -> None:
+    def __init__(self, states: Callable[[], Sequence[GroupState]], blind: Callable[[], Blind] = dict) -> None:
         self._states = states
+        self._blind = blind
 
     async def rules(self, request: Request) -> Response:
         params = await read_params(request, 0)
         kind = params.first("type").lower()
         if kind not in _TYPES:
             raise RequestError(f'invalid parameter "type": not supported value "{kind}"')
+        leaves_out = params.first("exclude_alerts") or "false"
+        if leaves_out not in ("true", "false"):
+            raise RequestError(f'invalid parameter "exclude_alerts": not a truth value: "{leaves_out}"')
         names, groups, files = (set(params.every(name)) for name in ("rule_name[]", "rule_group[]", "file[]"))
+        selectors = matcher_sets(params)
+
+        def is_wanted(rule: Rule) -> bool:
+            labels = dict(rule.labels)
+            return (
+                _KINDS[type(rule)] in _TYPES[kind]
+                and (not names or rule.name in names)
+                and (
+                    not selectors
+                    or any(all(matches(m, labels.get(m.name, "")) for m in some) for some in selectors)
+                )
+            )
+
+        blind = self._blind()
         answer = []
         for state in self._states():
             if (groups and state.group.name not in groups) or (files and state.group.file not in files):
                 continue
-            rules = [_rule(rule) for rule in state.rules]
-            rules = [r for r in rules if r["type"] in _TYPES[kind] and (not names or r["name"] in names)]
+            rules = [
+                _rule(state, rule, blind, with_alerts=leaves_out == "false")
+                for rule in state.rules
+                if is_wanted(rule.rule)
+            ]
             if rules:
                 answer.append(_group(state, rules))
         return reply(request, {"groups": answer})
+
+    async def alerts(self, request: Request) -> Response:
+        active = (rule.active for state in self._states() for rule in state.rules)
+        found = [alert for one in active if one is not None for alert in one.alerts()]
+        return reply(request, {"alerts": [alert_answer(alert) for alert in found]})
 
 
 def _group(state: GroupState, rules: list[dict[str, Any]]) -> dict[str, Any]:
@@ -87,42 +138,35 @@ def _group(state: GroupState, rules: list[dict[str, Any]]) -> dict[str, Any]:
         "interval": state.group.interval_ms / 1000,
         "limit": state.group.limit,
         "evaluationTime": state.evaluation_s,
-        "lastEvaluation": _stamp(state.last_evaluation_ms),
+        "lastEvaluation": stamp(state.last_evaluation_ms),
     }
 
 
-def _rule(state: RuleState) -> dict[str, Any]:
+def _rule(group: GroupState, state: RuleState, blind: Blind, *, with_alerts: bool) -> dict[str, Any]:
     rule = state.rule
     shared = {
+        "name": rule.name,
         "query": rule.expr.strip(),
         "labels": dict(rule.labels),
         "health": state.health,
         **({"lastError": state.last_error} if state.last_error is not None else {}),
         "evaluationTime": state.evaluation_s,
-        "lastEvaluation": _stamp(state.last_evaluation_ms),
+        "lastEvaluation": stamp(state.last_evaluation_ms),
+        "type": _KINDS[type(rule)],
     }
-    if isinstance(rule, AlertingRule):
-        return {
-            "name": rule.alert,
-            **shared,
-            "type": "alerting",
-            "state": "inactive",
-            "duration": rule.for_ms / 1000,
-            "keepFiringFor": rule.keep_firing_for_ms / 1000,
-            "annotations": dict(rule.annotations),
-            "alerts": [],
-        }
-    return {"name": rule.record, **shared, "type": "recording"}
-
-
-def _stamp(moment_ms: int | None) -> str:
-    if moment_ms is None:
-        return _NEVER
-    return (
-        datetime.fromtimestamp(moment_ms / 1000, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    if not isinstance(rule, AlertingRule):
+        return shared
+    alerts = state.active.alerts() if state.active is not None else []
+    lacking = blind.get((group.group, rule))
+    return {
+        **shared,
+        "state": rule_state(alerts),
+        "duration": rule.for_ms / 1000,
+        "keepFiringFor": rule.keep_firing_for_ms / 1000,
+        "annotations": dict(rule.annotations),
+        **({"alerts": [alert_answer(alert) for alert in alerts]} if with_alerts else {}),
+        **({"blind": {"missing": lacking.missing, "remedy": lacking.remedy}} if lacking is not None else {}),
+    }
 
 
 def rule_metrics(states: Sequence[GroupState]) -> Iterator[Metric]:
@@ -151,6 +195,16 @@ def rule_metrics(states: Sequence[GroupState]) -> Iterator[Metric]:
         )
     for name, (text, read) in counters.items():
         yield _by_group(CounterMetricFamily(f"trilens_{name}", text, labels=["rule_group"]), states, read)
+    yield _alert_counts(states)
+
+
+def _alert_counts(states: Sequence[GroupState]) -> Metric:
+    family = GaugeMetricFamily("trilens_alerts", "Alerts that are pending or fire.", labels=["alertstate"])
+    active = (rule.active for state in states for rule in state.rules)
+    found = Counter(str(alert.state) for one in active if one is not None for alert in one.alerts())
+    for state in (AlertState.PENDING, AlertState.FIRING):
+        family.add_metric([str(state)], found[str(state)])
+    return family
 
 
 def _by_group(

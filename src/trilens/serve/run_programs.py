@@ -91,6 +91,7 @@ class RunPrograms:
         self._scraped = scraped
         self._series: CurrentSeries | None = None
         self._programs: list[Program] = []
+        self._members: Mapping[ProcessKey, Membership] | None = None
         self._measured: list[PhaseSample] = []
         self._jobs: list[ScrapeConfig] = []
         self._no_addresses: set[str] = set()
@@ -115,6 +116,10 @@ class RunPrograms:
     def programs(self) -> list[Program]:
         return list(self._programs)
 
+    def members(self) -> Mapping[ProcessKey, Membership] | None:
+        """What the processes that were heard lately are in, as of the last look; None before the first."""
+        return self._members
+
     def unread(self) -> list[str]:
         return []
 
@@ -123,7 +128,7 @@ class RunPrograms:
 
     def look(self) -> None:
         processes = _latest(self._heard.processes())
-        members = members_of(processes, self._memberships)
+        members = self._members = members_of(processes, self._memberships)
         alive = [process for process in processes if process.ending is None and self._has_address(process)]
         self._programs = [_program(process, members.get(process_key(process))) for process in alive]
         self._scrape(alive)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId, StepRecord
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
 
 NEXT_STEP: Final = "Trilens-Next-Step"
 _RECORDS: Final = 5_000  # in one answer, and the rest of the step that is in the middle
@@ -32,11 +32,9 @@ class _Page(NamedTuple):
 
 
 class RunTracesApi:
-    """`source` is None where nothing is kept."""
-
-    def __init__(self, source: RunSource | None, runner: QueryRunner) -> None:
+    def __init__(self, source: RunSource, questions: Questions) -> None:
         self._source = source
-        self._runner = runner
+        self._runner = questions.runner
 
     async def traces(self, request: Request) -> Response:
         """Whole steps, as many as fit; the header says where to go on, and is not there at the end."""
@@ -54,7 +52,7 @@ class RunTracesApi:
     def _page(self, run: str, first: int, last: int, guard: QueryGuard) -> _Page:
         from trilens.collect.otlp.step_spans import trace_request, with_batches
 
-        source, facts = known_run(self._source, run, guard)
+        source, facts = self._source, known_run(self._source, run, guard)
         steps, next_step = _whole_steps(source, facts.run, first, last, guard)
         end = last if next_step is None else next_step - 1
         limit = max(len(steps), 1) * 64  # batches of steps that accumulate gradients

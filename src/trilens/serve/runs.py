@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from starlette.responses import Response
 
 from trilens.ledger.answers.spending import run_spending
@@ -17,27 +15,24 @@ from trilens.lineage.origins import same_place
 from trilens.lineage.standing import RunState, standings
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.run import RunId
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
-from trilens.serve.params import read_params
 from trilens.serve.run_answers import RunPage
 from trilens.serve.run_view import checkpoint_answer, run_answer, run_detail
 from trilens.serve.run_workloads import workloads_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from starlette.requests import Request
 
-    from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RankProcess, RunFacts
+    from trilens.model.run import RunFacts
     from trilens.model.workload import WorkloadKey
     from trilens.serve.event_view import MembershipsOfPods
     from trilens.serve.params import Params
+    from trilens.serve.questions import Questions
     from trilens.serve.run_answers import RunAnswer
-    from trilens.serve.runner import QueryRunner
 
 _SHOWN: Final = 100
 _MOST_READ: Final = 10_000  # runs looked at for one page,
@@ -49,32 +44,22 @@ _TEXTS: Final = frozenset({"stacks"})
 
 
 class RunsApi:
-    """`source`, `memberships` and `book` are None where nothing is kept."""
-
     def __init__(
-        self,
-        source: RunSource | None,
-        memberships: MembershipsOfPods | None,
-        runner: QueryRunner,
-        max_body: int,
-        book: LedgerBook | None = None,
+        self, source: RunSource, memberships: MembershipsOfPods, book: LedgerBook, questions: Questions
     ) -> None:
         self._source = source
         self._book = book
         self._memberships = memberships
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         state, named, workload = _state(params), params.first("named"), _workload(params)
         experiment = params.first("experiment") or None
         since_ms = params.time_ms("from", 0) if params.first("from") else None
         limit, skip = params.count("limit") or _SHOWN, params.count("next") or 0
 
         def read(guard: QueryGuard) -> RunPage:
-            if self._source is None:
-                return RunPage([], None)
             facts = self._source.runs(experiment=experiment, since_ms=since_ms, limit=_MOST_READ, guard=guard)
             if named:
                 facts = meant(facts, named)
@@ -90,13 +75,13 @@ class RunsApi:
                     at += 1
             return RunPage(found, None)
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def one(self, request: Request) -> Response:
         run = request.path_params["run"]
 
         def read(guard: QueryGuard) -> Any:
-            source, facts = self._known(run, guard)
+            source, facts = self._source, known_run(self._source, run, guard)
             history = History(source, facts.run, guard)
             (answer,) = self._answers([facts], guard)
             assert answer is not None
@@ -107,40 +92,41 @@ class RunsApi:
                 source.validations(facts.run, guard=guard),
                 source.notes(facts.run, limit=_NOTES, guard=guard),
                 source.artifacts(facts.run, guard=guard),
-                self._spent(history.processes, guard),
+                run_spending(self._book, history.processes, self._questions.now_ms(), guard),
             )
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def checkpoints(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         run, path = request.path_params["run"], params.first("path")
 
         def read(guard: QueryGuard) -> Any:
-            source, facts = self._known(run, guard)
+            facts = known_run(self._source, run, guard)
             return [
                 checkpoint_answer(one)
-                for one in checkpoints(History(source, facts.run, guard))
+                for one in checkpoints(History(self._source, facts.run, guard))
                 if not path or any(same_place(path, told) for told in one.paths)
             ]
 
-        return await self._answer(request, read)
+        return await self._questions.answer(request, read)
 
     async def artifact(self, request: Request) -> Response:
         """The very bytes: whoever asks has to know what they are."""
         run, asked = request.path_params["run"], request.path_params["artifact"]
         whose = _ARTIFACT.fullmatch(asked)
-        guard = self._runner.guard()
+        runner = self._questions.runner
+        guard = runner.guard()
 
         def read() -> tuple[bytes, str, str]:
-            source, facts = self._known(run, guard)
+            facts = known_run(self._source, run, guard)
             rank, attempt, n = map(int, whose.groups()) if whose else (-1, -1, -1)
-            found = source.artifact(facts.run, rank, attempt, n, guard=guard) if whose else None
+            found = self._source.artifact(facts.run, rank, attempt, n, guard=guard) if whose else None
             if found is None:
                 raise NotFound(f"{run} has no artifact {asked!r}", hint=f"/api/runs/{run} has their list")
             return found.content, found.kind, found.name
 
-        content, kind, name = await self._runner.run(request, guard, read)
+        content, kind, name = await runner.run(request, guard, read)
         media_type = "text/plain; charset=utf-8" if kind in _TEXTS else "application/octet-stream"
         plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
         headers = {
@@ -149,44 +135,25 @@ class RunsApi:
         }
         return Response(content, headers=headers, media_type=media_type)
 
-    def _spent(self, processes: Sequence[RankProcess], guard: QueryGuard) -> Spending | None:
-        if self._book is None:
-            return None
-        return run_spending(self._book, processes, time.time_ns() // 1_000_000, guard)
-
-    def _known(self, run: str, guard: QueryGuard) -> tuple[RunSource, RunFacts]:
-        return known_run(self._source, run, guard)
-
     def _answers(
         self, facts: Sequence[RunFacts], guard: QueryGuard, workload: Sequence[str] = ()
     ) -> list[RunAnswer | None]:
         """None for one that is not in the workload."""
-        assert self._source is not None
         processes = self._source.processes([one.run for one in facts], guard=guard)
-        memberships = self._memberships
-        workloads = workloads_of(processes, memberships, guard) if memberships is not None else {}
+        workloads = workloads_of(processes, self._memberships, guard)
         wanted = [one for one in facts if not workload or _is_any(workloads.get(one.run, []), workload)]
-        now_ms = time.time_ns() // 1_000_000
-        stand = standings(wanted, processes, self._source, now_ms, guard)
+        stand = standings(wanted, processes, self._source, self._questions.now_ms(), guard)
         return [
             run_answer(one, stand[one.run], workloads.get(one.run, [])) if one.run in stand else None
             for one in facts
         ]
 
-    async def _answer(self, request: Request, read: Callable[[QueryGuard], Any]) -> Response:
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
 
-        def work() -> tuple[bytes, bool]:
-            return pack(success(msgspec.json.encode(read(guard))), gzip)
-
-        return packed_response(await self._runner.run(request, guard, work))
-
-
-def known_run(source: RunSource | None, run: str, guard: QueryGuard) -> tuple[RunSource, RunFacts]:
-    found = source.runs(run=RunId(run), limit=1, guard=guard) if source is not None else []
-    if source is None or not found:
+def known_run(source: RunSource, run: str, guard: QueryGuard) -> RunFacts:
+    found = source.runs(run=RunId(run), limit=1, guard=guard)
+    if not found:
         raise NotFound(f"no run {run!r} is known", hint="/api/runs has them all")
-    return source, found[0]
+    return found[0]
 
 
 def _state(params: Params) -> RunState | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 from starlette.responses import Response
 
-from trilens.model.errors import NotFound, RunIntakeBusy, RunRecordsError, StoreError
+from trilens.model.errors import RunIntakeBusy, RunRecordsError, StoreError
 from trilens.serve.envelope import JSON, failure, success
 from trilens.serve.params import read_body, read_params
 
@@ -23,19 +23,13 @@ _RETRY_AFTER_S: Final = 5  # while the disk takes nothing
 
 
 class RunRecordsApi:
-    def __init__(self, intake: RunIntake | None, threads: ThreadPoolExecutor, max_body: int) -> None:
+    def __init__(self, intake: RunIntake, threads: ThreadPoolExecutor, max_body: int) -> None:
         self._intake = intake
         self._threads = threads
         self._max_body = max_body
 
     async def take(self, request: Request) -> Response:
         intake = self._intake
-        if intake is None:
-            # Not a 400, after which a sender drops what it has.
-            raise NotFound(
-                "this server keeps no records: its queries go to another server",
-                hint="send them to one with a data directory",
-            )
         for_dead = (await read_params(request, 0)).first("for_dead") == "true"
         body = await read_body(request, self._max_body)
         encoding = request.headers.get("content-encoding", "")

@@ -129,7 +129,7 @@ class ServingPrograms:
 
 
 class HeartbeatApi:
-    def __init__(self, programs: ServingPrograms | None) -> None:
+    def __init__(self, programs: ServingPrograms) -> None:
         self._programs = programs
 
     async def take(self, request: Request) -> Response:
@@ -138,8 +138,7 @@ class HeartbeatApi:
             process = msgspec.json.decode(body, type=ServingProcess)
         except (msgspec.DecodeError, UnicodeDecodeError) as e:
             raise RequestError(f"no heartbeat of a program: {e}") from e
-        if self._programs is not None:
-            self._programs.heard(process)
+        self._programs.heard(process)
         return Response(success(b"null"), media_type=JSON)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from trilens.alert.manager import RuleManager
     from trilens.collect.manager import ScrapeManager
     from trilens.collect.remote_write import RemoteWriteReceiver
     from trilens.serve.agent_intake import AgentIntake
@@ -51,6 +52,7 @@ class SystemState:
         agents: AgentIntake | None,
         retention: timedelta,
         ledger: LedgerKeeper | None = None,
+        rules: RuleManager | None = None,
     ) -> None:
         self._runner = runner
         self._store = store
@@ -61,6 +63,7 @@ class SystemState:
         self._agents = agents
         self._retention = retention
         self._ledger = ledger
+        self._rules = rules
         self._pace = Pace()
         self._began = time.monotonic()
         self._lock = threading.Lock()
@@ -98,6 +101,8 @@ class SystemState:
             details["agents"] = agents
         if self._ledger is not None:  # what was spent is known late; all else works
             details["ledger"] = {"troubles": list(self._ledger.state.troubles.values())}
+        if unread := self._unread_rules():  # all others are evaluated
+            details["rules"] = {"unread": unread}
         return Readiness(ready, details)
 
     async def overview(self) -> Overview:
@@ -124,12 +129,16 @@ class SystemState:
             notices += self._clusters.warnings()
         if self._agents is not None:
             notices += self._agents.warnings()
+        notices += [f"Rules were left out: {unread}" for unread in self._unread_rules()]
         facts.append(("memory", bytes_text(memory) if (memory := _resident_bytes()) else "unknown"))
         facts.append(("queries running", str(self._runner.running)))
         source = f"Queries are answered by {self._upstream.url}." if self._upstream is not None else ""
         targets = self._scrapes.targets() if self._scrapes is not None else []
         uptime_s = time.monotonic() - self._began
         return Overview(uptime_s, source, notices, facts, targets, self._store is not None)
+
+    def _unread_rules(self) -> list[str]:
+        return [str(trouble) for trouble in self._rules.unread] if self._rules is not None else []
 
     def metrics(self) -> Iterator[Metric]:
         yield gauge("trilens_queries_running", "Queries that wait or run.", self._runner.running)

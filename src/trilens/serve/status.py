@@ -111,14 +111,6 @@ class StatusApi:
             raise invalid_query(e) from e
 
 
-async def alerts(request: Request) -> Response:
-    return reply(request, {"alerts": []})
-
-
-async def alertmanagers(request: Request) -> Response:
-    return reply(request, {"activeAlertmanagers": [], "droppedAlertmanagers": []})
-
-
 async def exemplars(request: Request) -> Response:
     return reply(request, [])
 

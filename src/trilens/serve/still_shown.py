@@ -26,12 +26,19 @@ def series_still_shown(
 
     Only those of our own making: what is scraped, from another Trilens too, has a job.
     """
+    return _shown(source, metrics, (Matcher("cluster", "=", cluster), Matcher("job", "=", "")), at_ms)
+
+
+def series_shown_by_us(source: SeriesSource, metrics: Iterable[str], at_ms: int) -> Iterator[Labels]:
+    """The same of all clusters, and of none."""
+    return _shown(source, metrics, (Matcher("job", "=", ""),), at_ms)
+
+
+def _shown(
+    source: SeriesSource, metrics: Iterable[str], among: tuple[Matcher, ...], at_ms: int
+) -> Iterator[Labels]:
     for metric in metrics:
-        matchers = (
-            Matcher(METRIC_NAME, "=", metric),
-            Matcher("cluster", "=", cluster),
-            Matcher("job", "=", ""),
-        )
+        matchers = (Matcher(METRIC_NAME, "=", metric), *among)
         found = source.select(SelectRequest(matchers, at_ms - LOOKBACK_MS, at_ms), QueryGuard())
         samples = found.samples
         (told,) = np.diff(samples.offsets).nonzero()

@@ -76,7 +76,7 @@ class Known(NamedTuple):
 class RunFigures:
     """What is known of a tracker's run: by its tag, or by what the program itself said of its tracker."""
 
-    def __init__(self, runs: Runs, queries: OwnQueries, book: LedgerBook | None = None) -> None:
+    def __init__(self, runs: Runs, queries: OwnQueries, book: LedgerBook) -> None:
         self._runs = runs
         self._queries = queries
         self._book = book
@@ -96,7 +96,7 @@ class RunFigures:
         if not processes:
             return None
         now_ms = time.time_ns() // 1_000_000
-        spent = run_spending(self._book, processes, now_ms) if self._book is not None else None
+        spent = run_spending(self._book, processes, now_ms)
         held = gpu_time(processes, now_ms)
         figures = _figures(spent, held, self._utilization(held))
         return Known(figures, self._again_s(processes, spent, now_ms))
@@ -109,7 +109,7 @@ class RunFigures:
         ends = [one.ended_ms for one in processes if one.ended_ms is not None]
         if len(ends) < len(processes):
             return SOON_S
-        if self._book is None or max(ends) < now_ms - LOOKED_AFTER_MS:
+        if max(ends) < now_ms - LOOKED_AFTER_MS:
             return None
         is_booked = spent is not None and spent.part is None and not spent.is_provisional
         return LATER_S if is_booked else SOON_S

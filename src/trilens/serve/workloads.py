@@ -5,14 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from trilens.ledger.answers.spending import workload_spending
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.life import Phase
-from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.gpu_view import member_gpus
-from trilens.serve.params import read_params
 from trilens.serve.workload_view import detail, summary
 from trilens.store.workloads import Span
 
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
-    from trilens.serve.runner import QueryRunner
+    from trilens.serve.questions import Questions
     from trilens.serve.workload_answers import MemberGpuAnswer, WorkloadAnswer, WorkloadDetail
     from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadHistory, WorkloadRecords
@@ -48,29 +44,26 @@ class _Read(NamedTuple):
 
 
 class WorkloadsApi:
-    """`records`, `gpus` and `book` are None where nothing is kept, `intakes` where nothing is watched,
-    `bindings` where nobody looks at the present."""
+    """`intakes` is None where nothing is watched, `bindings` tells of the present."""
 
     def __init__(
         self,
-        records: WorkloadRecords | None,
+        records: WorkloadRecords,
+        gpus: GpuRecords,
+        bindings: GpuBindings,
+        book: LedgerBook,
         intakes: Intakes | None,
-        runner: QueryRunner,
-        max_body: int,
-        gpus: GpuRecords | None = None,
-        bindings: GpuBindings | None = None,
-        book: LedgerBook | None = None,
+        questions: Questions,
     ) -> None:
         self._records = records
         self._gpus = gpus
         self._bindings = bindings
         self._book = book
         self._intakes = intakes
-        self._runner = runner
-        self._max_body = max_body
+        self._questions = questions
 
     async def every(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         moment = _moment(params)
         named = {part: params.first(part) or None for part in ("cluster", "namespace", "name")}
         since_ms = params.time_ms("from", moment.at_ms)
@@ -79,8 +72,6 @@ class WorkloadsApi:
         phase = _phase(params)
 
         def read(guard: QueryGuard) -> _Read:
-            if self._records is None:
-                return _Read([], set())
             found = self._records.during(Span(since_ms, moment.at_ms), **named, guard=guard)
             ready = self._ready_pods(moment)
             every = (summary(history, moment.at_ms, ready.get(history.record.key)) for history in found)
@@ -90,7 +81,7 @@ class WorkloadsApi:
         return await self._answer(request, read)
 
     async def one(self, request: Request) -> Response:
-        params = await read_params(request, self._max_body)
+        params = await self._questions.params(request)
         moment = _moment(params)
         wanted = request.path_params
 
@@ -104,17 +95,15 @@ class WorkloadsApi:
         return await self._answer(request, read)
 
     def _held(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> list[MemberGpuAnswer]:
-        if self._gpus is None:
-            return []
         attempts = {one.membership.pod: one.membership.attempt for one in history.members}
         bindings = self._gpus.bindings_of(attempts.keys(), moment.at_ms, guard)
         uuids = {interval.binding.gpu.uuid for interval in bindings}
-        told = self._bindings.now.told if self._bindings is not None and moment.is_now else None
+        told = self._bindings.now.told if moment.is_now else None
         return member_gpus(bindings, self._gpus.gpus_named(uuids, moment.at_ms, guard), attempts, told)
 
     def _spent(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> Spending | None:
         """The ledger has whole hours: what it was at a moment in one of them nobody can tell."""
-        if self._book is None or not moment.is_now or not history.members:
+        if not moment.is_now or not history.members:
             return None
         from_ms = min(member.from_ms for member in history.members)
         to_ms = max(member.to_ms if member.to_ms is not None else moment.at_ms for member in history.members)
@@ -122,17 +111,13 @@ class WorkloadsApi:
 
     def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
         kind, _, group = wanted["kind"].partition(".")
-        found = (
-            self._records.named(
-                wanted["name"],
-                cluster=wanted["cluster"],
-                namespace=wanted["namespace"],
-                kind=kind,
-                until_ms=until_ms,
-                guard=guard,
-            )
-            if self._records is not None
-            else []
+        found = self._records.named(
+            wanted["name"],
+            cluster=wanted["cluster"],
+            namespace=wanted["namespace"],
+            kind=kind,
+            until_ms=until_ms,
+            guard=guard,
         )
         if group:
             found = [history for history in found if history.record.key.group == group]
@@ -142,14 +127,14 @@ class WorkloadsApi:
         return found
 
     async def _answer(self, request: Request, read: Callable[[QueryGuard], _Read]) -> Response:
-        guard, gzip = self._runner.guard(), accepts_gzip(request)
         warnings = self._intakes.warnings() if self._intakes is not None else [_NOT_WATCHED]
 
-        def work() -> tuple[bytes, bool]:
+        def answered(guard: QueryGuard) -> list[WorkloadAnswer] | WorkloadDetail:
             answer, clusters = read(guard)
-            return pack(success(msgspec.json.encode(answer), [*warnings, *self._unwatched(clusters)]), gzip)
+            warnings.extend(self._unwatched(clusters))
+            return answer
 
-        return packed_response(await self._runner.run(request, guard, work))
+        return await self._questions.answer(request, answered, warnings)
 
     def _unwatched(self, clusters: set[str]) -> list[str]:
         watched = self._intakes.names if self._intakes is not None else ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import timedelta
 from typing import ClassVar
+from urllib.parse import urlsplit
 
-from pydantic import ByteSize, Field
+from pydantic import ByteSize, Field, field_validator
 
 from trilens.settings.duration import Duration
 from trilens.settings.group import Texts
@@ -18,6 +20,11 @@ class ServerSettings(ServiceSettings):
     listen: str = Field(
         default="127.0.0.1:9333",
         description="Address and port. On anything but loopback a token is required.",
+    )
+    external_url: str | None = Field(
+        default=None,
+        description="Where people reach this server, such as https://trilens.example: links in alerts begin "
+        "with it. By default this host's name and the port.",
     )
     cors_origins: Texts = Field(
         default=(),
@@ -35,3 +42,25 @@ class ServerSettings(ServiceSettings):
         default=timedelta(seconds=10),
         description="How long a stop waits for requests that are still running.",
     )
+
+    @field_validator("external_url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
+            raise ValueError(f"{value!r} is not an address such as https://trilens.example")
+        return value.rstrip("/")
+
+    @property
+    def links_begin(self) -> str:
+        """`external_url`, or what it is by default."""
+        if self.external_url:
+            return self.external_url
+        host, port = self.address
+        name = socket.gethostname() if host in _EVERY_ADDRESS else f"[{host}]" if ":" in host else host
+        return f"{'https' if self.tls_cert_file else 'http'}://{name}:{port}"
+
+
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on

@@ -33,8 +33,8 @@ class StorageSettings(Group):
     retention_records: Duration = Field(
         default=timedelta(days=400),
         description="How long workloads, their members, phases and owners, machines, GPUs, who held them, "
-        "events, and runs with their checkpoints, notes and curves are kept after they were over. What lasts "
-        "is kept.",
+        "events, findings, incidents, and runs with their checkpoints, notes and curves are kept after they "
+        "were over. What lasts is kept.",
     )
     retention_steps: Duration = Field(
         default=timedelta(days=90),

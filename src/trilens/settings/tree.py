@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from trilens.settings.agent import AgentSettings
 from trilens.settings.agents import AgentsSettings
+from trilens.settings.alerting import AlertingSettings
 from trilens.settings.budgets import BudgetsSettings
 from trilens.settings.endpoint import OtlpSettings, RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
@@ -38,8 +39,9 @@ class Settings(Group):
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where samples are kept.")
     query: QuerySettings = Field(default_factory=QuerySettings, description="Limits of a query.")
     scrape: ScrapeSettings = Field(default_factory=ScrapeSettings, description="What is scraped.")
-    rules: RulesSettings = Field(
-        default_factory=RulesSettings, description="Recording rules that are evaluated."
+    rules: RulesSettings = Field(default_factory=RulesSettings, description="Recording and alerting rules.")
+    alerting: AlertingSettings = Field(
+        default_factory=AlertingSettings, description="Who is told of incidents: [delivery.md](delivery.md)."
     )
     source: SourceSettings = Field(
         default_factory=SourceSettings, description="An existing server to send queries to."
@@ -111,6 +113,11 @@ class Settings(Group):
         return Place(self._document, ("agents", "scrape_config"))
 
     @property
+    def alerting_place(self) -> Place:
+        """Where receivers and routes stand, for errors in them."""
+        return Place(self._document, ("alerting",))
+
+    @property
     def from_empty_file(self) -> bool:
         return self._document is not None and not self._document.tree
 
@@ -144,10 +151,21 @@ class Settings(Group):
 
     @model_validator(mode="after")
     def _rules_are_evaluated(self) -> Settings:
-        if self.source.url is not None and self.rules.files:
+        for name in ("files", "slo_files"):
+            if self.source.url is not None and getattr(self.rules, name):
+                raise ValueError(
+                    f"rules.{name} is set, but with source.url no rules are evaluated here; give the rules "
+                    "to that server, or leave source.url out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _there_are_alerts(self) -> Settings:
+        named = [name for name, one in self.alerting.receivers.items() if one.alertmanager is not None]
+        if self.source.url is not None and named:
             raise ValueError(
-                "rules.files is set, but with source.url no rules are evaluated here; give the files to that "
-                "server, or leave source.url out"
+                f"alerting.receivers.{named[0]}: with source.url no rules are evaluated here, so there are "
+                "no alerts to send to an Alertmanager; name it in that server's settings"
             )
         return self
 

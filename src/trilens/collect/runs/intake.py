@@ -243,7 +243,7 @@ class RunIntake:
         if for_dead:
             standing.told_by_another(process, min(line.t_ms, now_ms))
         else:
-            standing.heard(process, now_s, now_ms)
+            standing.heard(process, now_s, now_ms, line.t_ms)
         if line.process is not None:
             standing.is_unsaved = True
         if line.end is not None:
@@ -272,12 +272,18 @@ class RunIntake:
                 closing = self._closing
                 if self._group.writers and not closing:
                     self._change.wait_for(lambda: self._closing, timeout=self._gather_s)
-                self._look()
-                group = self._closed_group()
-                self._add_standings(group, everyone=closing)
-            self._write(group)
+            self.settle(everyone=closing)
             if closing and not self._group.writers:
                 return
+
+    def settle(self, *, everyone: bool = False) -> None:
+        """Looks who is lost, and writes what waits: what the thread does again and again. For whoever has a
+        clock of its own, and no thread."""
+        with self._change:
+            self._look()
+            group = self._closed_group()
+            self._add_standings(group, everyone=everyone)
+        self._write(group)
 
     @property
     def _gather_s(self) -> float:

@@ -34,12 +34,13 @@ class Standing:
     def is_alive(self) -> bool:
         return self.process.ending is None
 
-    def heard(self, process: RankProcess, now_s: float, now_ms: int) -> None:
-        """It sent something: so it lives, also when it was taken for dead."""
+    def heard(self, process: RankProcess, now_s: float, now_ms: int, told_ms: int) -> None:
+        """It sent something, made at `told_ms` of its own clock: so it lives, also when it was taken for
+        dead."""
         if process.ending is Ending.LOST:
             process = replace(process, ending=None, ended_ms=None, error=None)
             self.is_unsaved = True
-        self.process = replace(process, heard_ms=now_ms)
+        self.process = replace(process, heard_ms=now_ms, told_ms=told_ms)
         self._due_s = now_s + _patience_s(process)
 
     def told_by_another(self, process: RankProcess, told_ms: int) -> None:

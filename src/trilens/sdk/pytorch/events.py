@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from trilens.sdk.guard import describe
-from trilens.sdk.recorder import Reading
+from trilens.sdk.step_note import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,13 +15,13 @@ import torch
 
 from trilens.sdk.guard import describe
 from trilens.sdk.pytorch.events import event_pool, is_capturing
-from trilens.sdk.recorder import Reading
+from trilens.sdk.step_note import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trilens.sdk.guard import Guard
-    from trilens.sdk.recorder import Later
+    from trilens.sdk.step_note import Later
 
 _SLOTS: Final = 512  # of each device and data type: values that wait for the device
 

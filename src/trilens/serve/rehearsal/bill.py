@@ -11,13 +11,15 @@ from trilens.model.ledger_sums import Dimension, Window
 from trilens.serve.money.cost_causes import why_answer
 from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries
+from trilens.simulate.true_fleet import true_fleet
 from trilens.simulate.true_time import true_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from trilens.ledger.prices.rates import PriceBook
     from trilens.serve.money.cost_answers import WhyAnswer
+    from trilens.simulate.truth import FaultTruth
     from trilens.simulate.world import World
     from trilens.store.store import Store
 
@@ -26,13 +28,15 @@ _LEAST_S: Final = 360.0  # of GPU time: less is no cause that anybody would look
 
 
 class TrueWaste(NamedTuple):
-    """GPU time that a job really lost, and what was made to go wrong with it."""
+    """GPU time that was really lost, and what was made to go wrong: of a job, or of the fleet, whose workload
+    and team are empty. A node that could not be used is named."""
 
     workload: str
     team: str
     bucket: str
     gpu_hours: float
     faults: tuple[str, ...]
+    node: str = ""
 
 
 class NightBill(NamedTuple):
@@ -74,16 +78,28 @@ def read_bill(world: World, store: Store, from_ms: int, causes: int | None) -> N
 
 def _true_waste(world: World, from_ms: int) -> list[TrueWaste]:
     """The most first."""
+    nodes = true_fleet(world.truth, world.now_ms)
+    free_s = sum(node.free_s for node in nodes)
     found = [
-        TrueWaste(
-            f"{job.namespace}/{job.name}",
-            job.team,
-            bucket,
-            round(seconds / 3600, 3),
-            tuple(fault.kind for fault in job.faults),
-        )
-        for job in true_time(world.truth, from_ms, world.now_ms)
-        for bucket, seconds in job.seconds.items()
-        if bucket not in _USEFUL and seconds >= _LEAST_S
+        *(
+            TrueWaste(f"{job.namespace}/{job.name}", job.team, bucket, _hours(seconds), _kinds(job.faults))
+            for job in true_time(world.truth, from_ms, world.now_ms)
+            for bucket, seconds in job.seconds.items()
+            if bucket not in _USEFUL and seconds >= _LEAST_S
+        ),
+        *(
+            TrueWaste("", "", "broken", _hours(node.broken_s), _kinds(node.faults), node.name)
+            for node in nodes
+            if node.broken_s >= _LEAST_S
+        ),
+        *([TrueWaste("", "", "unallocated", _hours(free_s), ())] if free_s >= _LEAST_S else []),
     ]
     return sorted(found, key=lambda one: -one.gpu_hours)
+
+
+def _hours(seconds: float) -> float:
+    return round(seconds / 3600, 3)
+
+
+def _kinds(faults: Iterable[FaultTruth]) -> tuple[str, ...]:
+    return tuple(fault.kind for fault in faults)

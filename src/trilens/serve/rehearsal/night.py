@@ -53,3 +53,5 @@ def follow(world: World, store: Store, cluster: str, to_ms: int, hours_passed: C
                 hours_passed(1)
     finally:
         ranks.stop()
+    telemetry.stop()
+    rules.stop(world.now_ms + 1)

@@ -14,6 +14,7 @@ from trilens.resolve.clusters import Clusters
 from trilens.resolve.gpus.cluster_view import view_of
 from trilens.resolve.operators import BY_KIND
 from trilens.resolve.pod_warnings import PodWarnings
+from trilens.resolve.present import Present
 from trilens.settings.ownership import OwnershipSettings
 from trilens.settings.topology import TopologySettings
 from trilens.simulate.objects import RESOURCES
@@ -21,6 +22,7 @@ from trilens.simulate.objects import RESOURCES
 if TYPE_CHECKING:
     from trilens.model.kubernetes import KubeObject
     from trilens.resolve.gpus.cluster_view import ClusterView
+    from trilens.resolve.present import ClusterState
     from trilens.simulate.objects import Resource
     from trilens.simulate.world import World
     from trilens.store.store import Store
@@ -36,6 +38,7 @@ class FollowedObjects:
         self._clusters = Clusters(OwnershipSettings(), TopologySettings(), store.workloads)
         self._heard_by = Several(self._clusters, PodWarnings(store.events))
         self._seen = 0
+        self._present = Present()
         for kind in {*BY_KIND, *_WATCHED}:
             self._heard_by.synced(cluster, kind)
 
@@ -70,3 +73,8 @@ class FollowedObjects:
 
     def gpu_views(self) -> list[ClusterView]:
         return [view_of(self._clusters[self._cluster], is_settled=True)]
+
+    # What scenes for detectors are made of
+
+    def present(self) -> list[ClusterState]:
+        return [self._present.of(self._clusters[self._cluster])]

@@ -11,6 +11,7 @@ from trilens.alert.rule import RecordingRule
 from trilens.alert.rule_file import parse_rules
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.query import QueryGuard
+from trilens.model.series import STALE_NAN
 from trilens.promql.engine import Engine
 from trilens.rules import rule_files
 from trilens.serve.rules import BUILTIN
@@ -30,6 +31,7 @@ class RecordedRules:
         (entry,) = (one for one in rule_files() if one.name == _WHAT_SERVERS_DO)
         groups = parse_rules(entry.read_text(encoding="utf-8"), BUILTIN / entry.name, timedelta(minutes=1))
         self._rules = [rule for group in groups for rule in group.rules if isinstance(rule, RecordingRule)]
+        self._recorded: set[int] = set()
 
     def record(self, after_ms: int, to_ms: int) -> None:
         """Each rule sees what those before it recorded in the same minutes."""
@@ -40,8 +42,14 @@ class RecordedRules:
                 continue
             there = found.present if found.present is not None else np.ones(found.values.shape, np.bool_)
             series = [self._series(rule, found.labels.labels(row)) for row in range(len(found.labels))]
+            self._recorded.update(series)
             rows, steps = np.nonzero(there)
             self._store.append(np.array(series, np.int64)[rows], found.steps_ms[steps], found.values[there])
+
+    def stop(self, at_ms: int) -> None:
+        """From then on another may record them, with what it knows of them."""
+        series = np.array(sorted(self._recorded), np.int64)
+        self._store.append(series, np.full(len(series), at_ms, np.int64), np.full(len(series), STALE_NAN))
 
     def _series(self, rule: RecordingRule, found: Mapping[str, str]) -> int:
         return self._store.series(make_labels({**found, METRIC_NAME: rule.record, **dict(rule.labels)}))

@@ -48,7 +48,14 @@ class ScrapedTelemetry:
             labels["instance"] = endpoint.pod
             self._scrape(uid, labels, partial(self._world.metrics_text, uid))
         for gone in self._targets.keys() - here:
-            self._end(self._targets.pop(gone))
+            self._end(self._targets.pop(gone), self._world.now_ms)
+        self._append()
+
+    def stop(self) -> None:
+        """Nobody scrapes them any more, as far as this one knows."""
+        for target in self._targets.values():
+            self._end(target, self._world.now_ms + 1)  # what they last said stays said
+        self._targets.clear()
         self._append()
 
     def _scrape(self, name: str, labels: dict[str, str], text: Callable[[], bytes]) -> None:
@@ -59,7 +66,7 @@ class ScrapedTelemetry:
         try:
             body = text()
         except (Silent, KeyError):
-            self._end(target)
+            self._end(target, self._world.now_ms)
             return
         now_ms = self._world.now_ms
         read = target.read(body, openmetrics=False, t_ms=now_ms)
@@ -67,10 +74,10 @@ class ScrapedTelemetry:
         if len(read.stale):
             self._batches.append(self._appender.stale(read.stale, now_ms))
 
-    def _end(self, target: TargetIngest) -> None:
+    def _end(self, target: TargetIngest, at_ms: int) -> None:
         ended = target.fail()
         if len(ended):
-            self._batches.append(self._appender.stale(ended, self._world.now_ms))
+            self._batches.append(self._appender.stale(ended, at_ms))
 
     def _append(self) -> None:
         """All of a look at once: a hundred small ones take ten times as long."""

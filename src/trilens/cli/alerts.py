@@ -1,0 +1,70 @@
+"""`trilens alerts`: the alerts that fire now."""
+
+import json
+import time
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from trilens.cli.options import AsList, Server
+
+_GRAVITY = {"critical": 0, "warning": 1, "info": 2}
+_SUBJECT = ("cluster", "namespace", "workload", "rank", "pod", "node", "UUID")
+
+
+def alerts(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that are pending: true, but not for long enough yet.")
+    ] = False,
+    server: Server = None,
+    as_json: AsList = False,
+) -> None:
+    """List the alerts that fire now, the gravest first.
+
+    Those of one cause are one incident: trilens incidents has them together.
+    """
+    from trilens.cli.client import Client
+    from trilens.cli.plain_table import print_table
+    from trilens.cli.times import show_length
+
+    with Client(server) as client:
+        told = client.get("/api/v1/alerts")["data"]["alerts"]
+    found = sorted((one for one in told if everything or one["state"] == "firing"), key=_order)
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False))
+        return
+    if not found:
+        typer.echo("no alert fires", err=True)
+        return
+    now_s = time.time()
+    print_table(
+        ["severity", "alert", "state", "for", "of", "summary"],
+        [
+            [
+                one["labels"].get("severity", "-"),
+                one["labels"].get("alertname", "-"),
+                one["state"],
+                show_length(max(now_s - _seconds(one["activeAt"]), 0.0)),
+                " ".join(f"{name}={one['labels'][name]}" for name in _SUBJECT if one["labels"].get(name))
+                or "-",
+                _summary(one["annotations"]),
+            ]
+            for one in found
+        ],
+        may_go=("state",),
+        folds=("summary",),
+    )
+
+
+def _order(alert: dict[str, Any]) -> tuple[bool, int, str]:
+    severity = alert["labels"].get("severity", "")
+    return alert["state"] != "firing", _GRAVITY.get(severity, 3), alert["activeAt"]
+
+
+def _summary(annotations: dict[str, str]) -> str:
+    return annotations.get("summary") or annotations.get("description") or "-"
+
+
+def _seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()

@@ -1,0 +1,40 @@
+"""`trilens findings`: what detectors find, with what to do now."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from trilens.cli.options import AsList, Server
+
+
+def findings(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those of the last day that are over.")
+    ] = False,
+    workload: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only of the workload of this name.")
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
+    server: Server = None,
+    as_json: AsList = False,
+) -> None:
+    """List what is wrong now: stalls, crashes, GPU faults and the rest, and what to do.
+
+    Not of everything that is wrong somebody is told: what pages are the alerts made of these.
+    """
+    from trilens.cli.answer import show_notes
+    from trilens.cli.client import Client
+    from trilens.cli.finding_text import show_findings
+
+    asked = {"all": "true" if everything else None, "workload": workload, "node": node}
+    params = {name: value for name, value in asked.items() if value is not None}
+    with Client(server) as client:
+        answer = client.get("/api/findings", params)
+    show_notes(answer)
+    if as_json:
+        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
+    elif answer["data"]:
+        show_findings(answer["data"])
+    else:
+        typer.echo("nothing is wrong, as far as detectors can tell", err=True)

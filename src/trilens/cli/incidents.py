@@ -1,0 +1,85 @@
+"""`trilens incidents`: what is wrong, one for each cause, with what to do and what it has cost so far."""
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from trilens.cli.options import AsList, Server
+
+
+def incidents(
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One of them, with its timeline.")] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those of the last day that are over.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Also those that lasted since then and are over.")
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only those from which a workload of this name suffers."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only with a symptom of this node.")
+    ] = None,
+    acknowledge: Annotated[
+        bool, typer.Option("--ack", help="Say that you have this one: it is not told again.")
+    ] = False,
+    by: Annotated[str | None, typer.Option(metavar="NAME", help="Who has it [default: you].")] = None,
+    server: Server = None,
+    as_json: AsList = False,
+) -> None:
+    """List incidents: alerts, findings and events that have one cause, with the root first.
+
+    Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
+    """
+    from trilens.cli.answer import show_notes
+    from trilens.cli.client import Client
+    from trilens.cli.incident_text import show_incident, show_incidents
+    from trilens.cli.times import read_moment
+    from trilens.model.errors import ConfigError
+
+    if acknowledge and id is None:
+        raise ConfigError(
+            "--ack needs the id of an incident", hint="`trilens incidents` lists those that are open"
+        )
+    asked = {
+        "all": "true" if everything else None,
+        "from": f"{read_moment(since, time.time()):.3f}" if since is not None else None,
+        "workload": workload,
+        "node": node,
+    }
+    with Client(server) as client:
+        if id is None:
+            answer = client.get("/api/incidents", {k: v for k, v in asked.items() if v is not None})
+        elif acknowledge:
+            answer = client.post(f"/api/incidents/{_in_path(id)}/acknowledge", form={"by": by or _user()})
+        else:
+            answer = client.get(f"/api/incidents/{_in_path(id)}")
+    show_notes(answer)
+    if as_json:
+        data = answer["data"]
+        typer.echo(json.dumps(data if id is None else [data], ensure_ascii=False))
+    elif id is not None:
+        show_incident(answer["data"])
+    elif answer["data"]:
+        show_incidents(answer["data"])
+    else:
+        typer.echo("no incidents", err=True)
+
+
+def _in_path(id: str) -> str:
+    from urllib.parse import quote
+
+    return quote(id, safe="")
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return ""

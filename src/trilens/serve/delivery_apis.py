@@ -1,0 +1,182 @@
+"""/api/receivers and /api/silences: who is told, how that goes, and what nobody is told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.model.errors import RequestError
+from trilens.serve.params import read_body
+from trilens.serve.routes import route
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from trilens.alert.delivery.silences import Silence
+    from trilens.serve.delivery import DeliveryKeeper, OutletReport
+    from trilens.serve.questions import Questions
+
+_LONGEST_TEXT: Final = 2_000
+
+
+class ReceiverAnswer(msgspec.Struct, frozen=True):
+    """One place that messages go to; counts are since the server's start. Null is "not yet" or "nothing"."""
+
+    receiver: str
+    kind: str
+    where: str
+    state: str  # ok, failing, or idle where nothing was sent yet
+    waiting: int
+    waiting_since_ms: int | None
+    sent: int
+    failed: int  # tries
+    refused: int  # messages that it will not take
+    dropped: int  # messages given up for want of room
+    last_ok_ms: int | None
+    last_error_ms: int | None
+    last_error: str | None
+    next_try_ms: int | None
+
+
+class TestAnswer(msgspec.Struct, frozen=True):
+    where: str
+    ok: bool
+    error: str | None
+
+
+class SilenceAnswer(msgspec.Struct, frozen=True):
+    id: str
+    state: str  # pending, active, expired
+    matchers: tuple[str, ...]
+    from_ms: int
+    to_ms: int
+    author: str
+    comment: str
+    created_ms: int
+
+
+class NewSilence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    matchers: tuple[str, ...]
+    to_ms: int
+    author: str
+    comment: str
+    from_ms: int | None = None  # now
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryApis:
+    keeper: DeliveryKeeper
+    questions: Questions
+
+    def routes(self) -> list[Route]:
+        return [
+            route("/api/v1/alertmanagers", self.alertmanagers),
+            route("/api/receivers", self.receivers),
+            route("/api/receivers/{name}/test", self.test, "POST"),
+            route("/api/silences", self.silences),
+            route("/api/silences", self.add_silence, "POST"),
+            route("/api/silences/{id}/expire", self.expire_silence, "POST"),
+        ]
+
+    async def alertmanagers(self, request: Request) -> Response:
+        """As Prometheus tells which it sends alerts to."""
+
+        def read(_guard: object) -> dict[str, list[dict[str, str]]]:
+            outlets = [report.outlet for report in self.keeper.reports()]
+            told = [{"url": f"{one.where}/api/v2/alerts"} for one in outlets if one.takes_alerts]
+            return {"activeAlertmanagers": told, "droppedAlertmanagers": []}
+
+        return await self.questions.answer(request, read)
+
+    async def receivers(self, request: Request) -> Response:
+        return await self.questions.answer(
+            request, lambda _guard: [_receiver(report) for report in self.keeper.reports()]
+        )
+
+    async def test(self, request: Request) -> Response:
+        name: str = request.path_params["name"]
+
+        def read(_guard: object) -> list[TestAnswer]:
+            return [TestAnswer(one.where, one.error is None, one.error) for one in self.keeper.test(name)]
+
+        return await self.questions.answer(request, read)
+
+    async def silences(self, request: Request) -> Response:
+        """Those in force and to come; with `all`, those of the last days, too."""
+        params = await self.questions.params(request)
+        now_ms, wants_all = self.questions.now_ms(), bool(params.first("all"))
+
+        def read(_guard: object) -> list[SilenceAnswer]:
+            told = [_silence(one, now_ms) for one in self.keeper.silences.every()]
+            return [one for one in told if wants_all or one.state != "expired"]
+
+        return await self.questions.answer(request, read)
+
+    async def add_silence(self, request: Request) -> Response:
+        body = await read_body(request, self.questions.max_body)
+        try:
+            wanted = msgspec.json.decode(body, type=NewSilence)
+        except msgspec.MsgspecError as e:
+            raise RequestError(f"not a silence: {e}") from e
+        if max(len(wanted.author), len(wanted.comment)) > _LONGEST_TEXT:
+            raise RequestError(f"author and comment may have {_LONGEST_TEXT:,} characters each")
+        now_ms = self.questions.now_ms()
+
+        def add(_guard: object) -> SilenceAnswer:
+            from_ms = wanted.from_ms if wanted.from_ms is not None else now_ms
+            silence = self.keeper.silences.add(
+                wanted.matchers, from_ms, wanted.to_ms, wanted.author, wanted.comment, now_ms
+            )
+            self.keeper.silenced()
+            return _silence(silence, now_ms)
+
+        return await self.questions.answer(request, add)
+
+    async def expire_silence(self, request: Request) -> Response:
+        name: str = request.path_params["id"]
+        now_ms = self.questions.now_ms()
+
+        def expire(_guard: object) -> SilenceAnswer:
+            silence = self.keeper.silences.expire(name, now_ms)
+            self.keeper.silenced()
+            return _silence(silence, now_ms)
+
+        return await self.questions.answer(request, expire)
+
+
+def _receiver(report: OutletReport) -> ReceiverAnswer:
+    outlet, state, backlog, dropped = report
+    was_used = state.last_ok_ms is not None or state.last_error_ms is not None
+    return ReceiverAnswer(
+        outlet.receiver,
+        outlet.kind,
+        outlet.where,
+        ("ok" if state.is_well else "failing") if was_used else "idle",
+        backlog.count,
+        backlog.oldest_ms if backlog.count else None,
+        state.sent,
+        state.failed,
+        state.refused,
+        dropped,
+        state.last_ok_ms,
+        state.last_error_ms,
+        state.last_error,
+        state.again_ms,
+    )
+
+
+def _silence(silence: Silence, now_ms: int) -> SilenceAnswer:
+    return SilenceAnswer(
+        silence.id,
+        silence.state(now_ms),
+        silence.matchers,
+        silence.from_ms,
+        silence.to_ms,
+        silence.author,
+        silence.comment,
+        silence.created_ms,
+    )

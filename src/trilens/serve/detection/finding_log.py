@@ -1,0 +1,21 @@
+"""Where findings are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trilens.model.finding import FindingInterval
+
+
+class FindingLog(Protocol):
+    """Thread-safe. An interval told again replaces what was told."""
+
+    def put(self, intervals: Sequence[FindingInterval]) -> None: ...
+
+    def during(self, from_ms: int, to_ms: int) -> Sequence[FindingInterval]:
+        """Those that lasted at some time of it, in the order in which they were detected."""
+
+    def open(self) -> Sequence[FindingInterval]: ...

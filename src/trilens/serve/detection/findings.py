@@ -1,0 +1,71 @@
+"""/api/findings: what detectors find now, and what they found in a span of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from trilens.model.errors import RequestError
+from trilens.serve.detection.finding_answers import finding_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.model.query import QueryGuard
+    from trilens.serve.detection.finding_answers import FindingAnswer
+    from trilens.serve.detection.finding_log import FindingLog
+    from trilens.serve.detection.keeper import DetectionState
+    from trilens.serve.questions import Questions
+
+_DAY_MS: Final = 86_400_000
+_GRAVITY: Final = {"critical": 0, "warning": 1, "info": 2}
+
+
+class FindingsApi:
+    def __init__(
+        self, state: Callable[[], DetectionState], findings: FindingLog, questions: Questions
+    ) -> None:
+        self._state = state
+        self._findings = findings
+        self._questions = questions
+
+    async def every(self, request: Request) -> Response:
+        """Those that last; with `from`, `to` or `all` those that lasted at some time of that span, too."""
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
+        wants_past = any(map(params.first, ("from", "to", "all")))
+        to_ms = params.time_ms("to", now_ms)
+        from_ms = params.time_ms("from", to_ms - _DAY_MS)
+        if from_ms > to_ms:
+            raise RequestError('invalid parameter "from": it lies after "to"')
+        wanted = {name: params.first(name) for name in ("code", "severity", "node", "namespace", "run")}
+        workload = params.first("workload")
+        state = self._state()
+        warnings = [f"{what} could not be asked: {why}" for what, why in state.troubles.items()]
+        if state.looked_ms is None:
+            warnings.append("nothing was looked at yet: the server has only just begun")
+
+        def read(_guard: QueryGuard) -> list[FindingAnswer]:
+            known = {(one.finding.key, one.detected_ms): one for one in state.open}
+            if wants_past:
+                kept = self._findings.during(from_ms, to_ms)
+                known = {(one.finding.key, one.detected_ms): one for one in kept} | {
+                    key: one for key, one in known.items() if one.detected_ms <= to_ms
+                }
+            told = [finding_answer(one) for one in known.values()]
+            found = [
+                one
+                for one in told
+                if all(not text or getattr(one, name) == text for name, text in wanted.items())
+                and (not workload or (one.workload is not None and one.workload.name == workload))
+            ]
+            return sorted(found, key=_order)
+
+        return await self._questions.answer(request, read, warnings)
+
+
+def _order(finding: FindingAnswer) -> tuple[bool, int, int]:
+    """What lasts first, the gravest of it at the top; then the latest."""
+    return finding.ended_ms is not None, _GRAVITY.get(finding.severity, 3), -finding.detected_ms

@@ -1,0 +1,126 @@
+"""What /api/incidents answers, as types: the OpenAPI schema is made from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from trilens.model.ledger import as_amount
+from trilens.serve.event_answers import WorkloadName
+
+if TYPE_CHECKING:
+    from trilens.model.finding import Subject
+    from trilens.model.incident import Incident, Symptom
+
+
+class SubjectAnswer(msgspec.Struct, frozen=True):
+    """Whom it is about. Null is what it does not concern, or nobody knows."""
+
+    workload: WorkloadName | None
+    team: str | None
+    run: str | None
+    rank: int | None
+    cluster: str | None
+    namespace: str | None
+    pod: str | None
+    node: str | None
+    gpu: str | None
+
+
+class SymptomAnswer(msgspec.Struct, frozen=True):
+    """An alert, a finding or an event; `name` is the alert's, the detector's code, or the event's kind."""
+
+    kind: str
+    name: str
+    severity: str
+    text: str
+    action: str
+    onset_ms: int
+    ended_ms: int | None
+    subject: SubjectAnswer
+    labels: dict[str, str]
+
+
+class MomentAnswer(msgspec.Struct, frozen=True):
+    t_ms: int
+    kind: str
+    text: str
+
+
+class IncidentAnswer(msgspec.Struct, frozen=True):
+    """The first of `symptoms` is the root; `action` is what to do now about it. `lost` is an amount as text,
+    null where no price is known; `more_symptoms` last and are not listed."""
+
+    id: str
+    state: str
+    severity: str
+    title: str
+    action: str
+    subject: SubjectAnswer
+    workloads: list[str]
+    onset_ms: int
+    detected_ms: int
+    notified_ms: int | None
+    acknowledged_ms: int | None
+    acknowledged_by: str | None
+    resolved_ms: int | None
+    lost: str | None
+    currency: str | None
+    symptoms: list[SymptomAnswer]
+    more_symptoms: int
+    timeline: list[MomentAnswer]
+    merged_into: str | None
+
+
+def incident_answer(incident: Incident) -> IncidentAnswer:
+    return IncidentAnswer(
+        incident.id,
+        incident.state.value,
+        incident.severity.value,
+        incident.title,
+        next((one.action for one in incident.symptoms if one.action), ""),
+        _subject(incident.subject),
+        list(incident.workloads),
+        incident.onset_ms,
+        incident.detected_ms,
+        incident.notified_ms,
+        incident.acknowledged_ms,
+        incident.acknowledged_by or None,
+        incident.resolved_ms,
+        f"{as_amount(incident.lost_quanta):f}" if incident.lost_quanta is not None else None,
+        incident.currency,
+        [_symptom(one) for one in incident.symptoms],
+        incident.more_symptoms,
+        [MomentAnswer(one.t_ms, one.kind.value, one.text) for one in incident.timeline],
+        incident.merged_into,
+    )
+
+
+def _symptom(symptom: Symptom) -> SymptomAnswer:
+    return SymptomAnswer(
+        symptom.kind.value,
+        symptom.name,
+        symptom.severity.value,
+        symptom.text,
+        symptom.action,
+        symptom.onset_ms,
+        symptom.ended_ms,
+        _subject(symptom.subject),
+        dict(symptom.labels),
+    )
+
+
+def _subject(subject: Subject) -> SubjectAnswer:
+    workload, pod = subject.workload, subject.pod
+    return SubjectAnswer(
+        WorkloadName(*workload) if workload is not None else None,
+        subject.team,
+        subject.run,
+        subject.rank,
+        subject.cluster,
+        workload.namespace if workload is not None else pod.namespace if pod is not None else None,
+        pod.name if pod is not None else None,
+        subject.node,
+        subject.gpu,
+    )

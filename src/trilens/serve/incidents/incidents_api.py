@@ -1,0 +1,106 @@
+"""/api/incidents: what is open now, what was in a span of time, one of them, and that somebody has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trilens.model.errors import NotFound, RequestError
+from trilens.serve.incidents.incident_answers import incident_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.model.incident import Incident
+    from trilens.model.query import QueryGuard
+    from trilens.serve.incidents.incident_answers import IncidentAnswer
+    from trilens.serve.params import Params
+    from trilens.serve.questions import Questions
+
+_DAY_MS: Final = 86_400_000
+_MOST: Final = 1_000
+_GRAVITY: Final = {"critical": 0, "warning": 1, "info": 2}
+
+
+class OpenIncidents(Protocol):
+    """Thread-safe."""
+
+    def open(self) -> Sequence[Incident]: ...
+
+    def acknowledge(self, id: str, by: str) -> Incident: ...
+
+
+class KeptIncidents(Protocol):
+    """Thread-safe."""
+
+    def get(self, id: str, *, guard: QueryGuard | None = None) -> Incident | None: ...
+
+    def during(
+        self, from_ms: int, to_ms: int, *, limit: int | None = None, guard: QueryGuard | None = None
+    ) -> Sequence[Incident]: ...
+
+
+class IncidentsApi:
+    def __init__(self, lasting: OpenIncidents, kept: KeptIncidents, questions: Questions) -> None:
+        self._lasting = lasting
+        self._kept = kept
+        self._questions = questions
+
+    async def every(self, request: Request) -> Response:
+        """Those that are open; with `from`, `to` or `all` those of that span that are over, too."""
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
+        wants_past = any(map(params.first, ("from", "to", "all")))
+        to_ms = params.time_ms("to", now_ms)
+        from_ms = params.time_ms("from", to_ms - _DAY_MS)
+        if from_ms > to_ms:
+            raise RequestError('invalid parameter "from": it lies after "to"')
+        warnings: list[str] = []
+
+        def read(guard: QueryGuard) -> list[IncidentAnswer]:
+            known = {one.id: one for one in self._lasting.open() if one.onset_ms <= to_ms}
+            if wants_past:
+                kept = self._kept.during(from_ms, to_ms, limit=_MOST, guard=guard)
+                known = {one.id: one for one in kept} | known
+                if len(kept) == _MOST:
+                    warnings.append(f"only the latest {_MOST:,} incidents of that time are shown")
+            return sorted((incident_answer(one) for one in known.values() if _is(one, params)), key=_order)
+
+        return await self._questions.answer(request, read, warnings)
+
+    async def one(self, request: Request) -> Response:
+        id = request.path_params["id"]
+
+        def read(guard: QueryGuard) -> IncidentAnswer:
+            found = next((one for one in self._lasting.open() if one.id == id), None)
+            found = found or self._kept.get(id, guard=guard)
+            if found is None:
+                raise NotFound(f"there is no incident {id!r}")
+            return incident_answer(found)
+
+        return await self._questions.answer(request, read)
+
+    async def acknowledge(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        id, by = request.path_params["id"], params.first("by")
+        return await self._questions.answer(
+            request, lambda _guard: incident_answer(self._lasting.acknowledge(id, by))
+        )
+
+
+def _is(incident: Incident, params: Params) -> bool:
+    severity, workload, team, node = map(params.first, ("severity", "workload", "team", "node"))
+    subjects = [one.subject for one in incident.symptoms]
+    return (
+        (not severity or incident.severity == severity)
+        and (not workload or any(name.rpartition("/")[2] == workload for name in incident.workloads))
+        and (not team or any(one.team == team for one in subjects))
+        and (not node or any(one.node == node for one in subjects))
+    )
+
+
+def _order(incident: IncidentAnswer) -> tuple[bool, int, int]:
+    """What is open first, the gravest of it at the top; then the latest."""
+    return incident.resolved_ms is not None, _GRAVITY.get(incident.severity, 3), -incident.onset_ms
