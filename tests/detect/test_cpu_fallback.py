@@ -15,7 +15,7 @@ from trilens.model.finding import Severity
 RESTS = {**IDLE, Figure.POWER: (125.0, 0.5), Figure.SM_CLOCK: (1.98e9, 0.0)}
 
 
-def _found(story: Story, from_s: float = 400, to_s: float = 1000):
+def _found(story: Story, from_s: float = 650, to_s: float = 950):
     return story.findings(CpuFallback(), from_s, to_s)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from scenes import START_MS, Story
+from scenes import START_MS, Story, joined
 from trilens.detect.divergence import Divergence
 from trilens.detect.scene import ToldBy
 from trilens.model.finding import Severity
@@ -145,3 +147,18 @@ def test_a_run_that_goes_on_long_after_is_still_found() -> None:
     for columns in story.steps:
         columns.loss[1200:] += 2  # what was usual is long out of sight
     assert _found(story, 500, 1700)[-1][0] >= 1690
+
+
+def test_jobs_that_only_their_metrics_name_are_told_apart() -> None:
+    stories = [Story(ranks=1, seed=seed, name=name) for seed, name in enumerate(("a", "b"))]
+    for columns in stories[1].steps:
+        columns.loss[STEP:] += 4
+    detector, found = Divergence(), []
+    for at_s in range(500, 800, 5):
+        scene = joined(*(story.scene(at_s) for story in stories))
+        jobs = [
+            replace(job, workload=None, run=None, name=story.name)
+            for job, story in zip(scene.jobs, stories, strict=True)
+        ]
+        found += detector.look(replace(scene, jobs=jobs))
+    assert {finding.text.partition(" diverges")[0] for finding in found} == {"job b"}

@@ -12,7 +12,7 @@ from trilens.model.finding import Severity
 from trilens.model.workload import Doubt
 
 
-def _found(story: Story, from_s: float = 600, to_s: float = 960):
+def _found(story: Story, from_s: float = 650, to_s: float = 900):
     return story.findings(Throttling(), from_s, to_s)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from trilens.detect.looking import Looking
 from trilens.detect.readings import LatestReadings, Usual, began, is_fast
 from trilens.detect.scene import Figure
 from trilens.detect.stall import ANNOUNCED
@@ -62,10 +63,12 @@ class CpuFallback:
 
     def __init__(self) -> None:
         self._power = Usual(Figure.POWER, follows_to=0.7)
+        self._looking = Looking()
         self._lasting: dict[JobKey, _Lasting] = {}
         self._paused_ms: dict[JobKey, int] = {}  # of jobs at rest: when they were last in an announced pause
 
     def look(self, scene: Scene) -> Iterator[Finding]:
+        self._looking.look(scene.now_ms)
         telemetry = scene.telemetry
         if not len(telemetry.places) or Figure.UTILIZATION not in telemetry.figures:
             return
@@ -114,6 +117,8 @@ class CpuFallback:
             return None
         if before is not None:
             return before
+        if not self._looking.is_settled:
+            return None  # steps that had waited for somebody to listen look as if they were made just now
         rows = sorted({row for rank in idle for row in rows_of[rank.rank]})
         has_worked = self._power.is_known[rows]
         if not has_worked.all() and len(idle) < len(job.ranks) and not _are_slow(idle, ranks):

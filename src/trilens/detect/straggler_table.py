@@ -76,8 +76,10 @@ def _windows(
     half = np.searchsorted(edges, when, side="right") - 1
     windows = max(len(edges) - 1, 1)
     medians = np.full((count, windows), np.nan)
+    by_half = np.argsort(half, kind="stable")
+    first_of = np.searchsorted(half[by_half], np.arange(windows + 2))
     for at in range(windows):
-        inside = (half == at) | (half == at + 1)
+        inside = by_half[first_of[at] : first_of[at + 2]]
         of, values = workers[inside], took[inside]
         order = np.lexsort((values, of))
         of, values = of[order], values[order]

@@ -98,8 +98,10 @@ class Throttling:
         jobs = {row: job for job in scene.jobs for row in job.rows} if len(rows) else {}
         told: set[GpuUuid] = set()
         for row in rows.tolist():
-            uuid = telemetry.places[row].uuid
+            uuid, node = telemetry.places[row].uuid, telemetry.places[row].node
             lasting = self._lasting.get(uuid)
+            if not node:
+                continue  # it has just been heard of: where it is will be known at the next look or so
             if uuid in told or (lasting is None and lost[row] < LEAST_LOST):
                 continue  # instances of one GPU have one clock
             if lasting is None:

@@ -353,7 +353,9 @@ class TrainingRun:
             phases = [whole + share * part for whole, part in zip(phases, stretch.phases, strict=True)]
         assert start_s is not None
         start_s -= self._early(number - 1) * began_in.step_s
-        return Step(number, start_s, end_s, Phases(*phases))
+        # No phase is longer than there was time for.
+        fits = min(1.0, (end_s - start_s) / float(sum(part[0] for part in phases)))
+        return Step(number, start_s, end_s, Phases(*(fits * part for part in phases)))
 
     def checkpoints(self, t_s: float) -> Iterator[Checkpoint]:
         """Those of this attempt that were written until then, or failed."""
