@@ -17,7 +17,7 @@ from memory_findings import MemoryFindings
 from memory_runs import MemoryRuns
 from trilens.ledger.prices.book import Prices, default_book
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from trilens.lineage.source import RunSource
     from trilens.model.labels import LabelFrame
     from trilens.model.machine import MachineInterval
+    from trilens.model.matcher import Matcher
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.delivery import DeliveryKeeper
     from trilens.serve.intakes import Intakes

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from trilens.detect.figures import Field
     from trilens.model.labels import Labels
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Floats, GridRequest, Handles, Matcher, SelectRequest, Times
+    from trilens.model.series import Floats, GridRequest, Handles, SelectRequest, Times
     from trilens.resolve.gpus.reports import Report
     from trilens.serve.own_queries import Times as Moments
 

@@ -19,7 +19,7 @@ from trilens.rules import rule_files
 
 if TYPE_CHECKING:
     from trilens.alert.blindness import BlindRule, HasMetric
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 RECORDED = """
   - {record: 'threshold', expr: 'vector(83)', labels: {of: heat}}

@@ -9,8 +9,9 @@ from trilens.alert.evaluation import SAME_LABELS
 from trilens.alert.pass_source import PassSource
 from trilens.model.errors import StoreReadOnly
 from trilens.model.labels import make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 
 if TYPE_CHECKING:
     import pytest

@@ -17,6 +17,10 @@ def booked(hour: int, *, upto: int | None = None, computed: int | None = None) -
     return BookedHour(hour, 0, upto or end, computed, 0, 0, 0, 0, "", 0, "closed", PRICES, "", ())
 
 
+def open_hour(hour: int) -> BookedHour:
+    return booked(hour, upto=hour + MINUTE, computed=hour + MINUTE)
+
+
 def drained(due: DueHours, now_ms: int, prices: str = PRICES) -> list[tuple[int, Reason]]:
     """In the order in which they are computed, each as if it went well."""
     order = []
@@ -28,15 +32,23 @@ def drained(due: DueHours, now_ms: int, prices: str = PRICES) -> list[tuple[int,
 
 
 def test_an_hour_is_closed_ten_minutes_after_its_end_and_not_before() -> None:
-    due = DueHours([], NOON)
+    due = DueHours([open_hour(NOON)], NOON + MINUTE)
     due.look(NOON + HOUR_MS + CLOSE_AFTER_MS - 1, NOON)
     assert due.next(NOON + HOUR_MS + CLOSE_AFTER_MS - 1, 24) is None
     due.look(NOON + HOUR_MS + CLOSE_AFTER_MS, NOON)
     assert drained(due, NOON + HOUR_MS + CLOSE_AFTER_MS) == [(0, Reason.CLOSED)]
 
 
+def test_an_hour_that_nobody_booked_while_it_was_open_waits_for_nothing() -> None:
+    """A server that is started at five past shows the money of the hour before."""
+    now = NOON + HOUR_MS + 5 * MINUTE
+    due = DueHours([], now)
+    due.look(now, NOON)
+    assert drained(due, now) == [(0, Reason.CLOSED)]
+
+
 def test_an_hour_is_looked_at_again_after_one_six_and_twenty_four_hours() -> None:
-    due = DueHours([], NOON)
+    due = DueHours([open_hour(NOON)], NOON + MINUTE)
     seen = []
     for minute in range(0, 30 * 60, 5):
         now = NOON + minute * MINUTE
@@ -77,7 +89,7 @@ def test_a_restart_does_not_compute_again_what_had_its_turn() -> None:
 
 def test_hours_that_lie_together_come_in_stretches() -> None:
     now = NOON + 40 * HOUR_MS
-    due = DueHours([], now)
+    due = DueHours([open_hour(now - HOUR_MS)], now)
     due.look(now, NOON)
     due.want([NOON + 3 * HOUR_MS], Reason.ASKED)
     asked = NOON + 3 * HOUR_MS

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.promql import nodes
 from trilens.promql.parse import parse, prettify, selectors
 

@@ -17,7 +17,7 @@ from trilens.alert.rule_file import parse_rules
 from trilens.alert.rule_tests.run import run_test_file
 from trilens.detect.detectors import DETECTORS
 from trilens.model.finding import Severity
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.model.xid import NVLINK_XIDS, XIDS, Asks
 from trilens.promql import nodes
 from trilens.promql.parse import parse

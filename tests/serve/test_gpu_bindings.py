@@ -12,9 +12,10 @@ from trilens.model.errors import SourceError
 from trilens.model.gpu import Claim, ClaimSource, GpuKey
 from trilens.model.life import MembershipInterval
 from trilens.model.machine import Machine as BoughtMachine
+from trilens.model.matcher import Matcher
 from trilens.model.node import Hardware
 from trilens.model.query import QueryGuard
-from trilens.model.series import STALE_NAN, Matcher, SelectRequest
+from trilens.model.series import STALE_NAN, SelectRequest
 from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
 from trilens.promql.memory import MemorySource
 from trilens.resolve.accelerators import GpuCapacity

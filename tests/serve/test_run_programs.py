@@ -12,11 +12,12 @@ from run_records import OTHER, RUN, facts, process
 from trilens.collect.config import load_scrape_config
 from trilens.collect.manager import ScrapeManager
 from trilens.model.life import MembershipInterval
+from trilens.model.matcher import Matcher
 from trilens.model.node import member_uid
 from trilens.model.query import QueryGuard
 from trilens.model.run import Ending
 from trilens.model.run_commit import RunCommit
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 from trilens.model.workload import Membership, PodKey, WorkloadKey
 from trilens.serve.run_programs import RunPrograms
 from trilens.serve.scrape_jobs import ScrapeJobs

@@ -12,7 +12,7 @@ import yaml
 
 from trilens.alert.delivery.plan import plan_of
 from trilens.model.errors import ConfigError
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.settings.alerting import InhibitionSettings, RouteSettings
 from trilens.settings.endpoint import EndpointSettings
 from trilens.settings.load import load_settings, validate

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 from trilens.store.options import StoreOptions
 from trilens.store.residents import LINGER_S
 from trilens.store.store import Store

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trilens.model.errors import PromQLEvalError
 from trilens.model.labels import METRIC_NAME, LabelFrame, Labels, make_labels
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.store import index as index_module
 from trilens.store.index import SeriesIndex
 from trilens.store.index_state import by_shape

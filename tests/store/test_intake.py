@@ -10,8 +10,9 @@ import pytest
 
 from trilens.model.errors import QueryTimeout, StoreError, StoreReadOnly
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.index import series_id
 from trilens.store.options import StoreOptions

@@ -17,8 +17,9 @@ from reopening import reopening
 
 from trilens.model.errors import ConfigError, PromQLEvalError, QueryTooLarge, StoreError
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import STALE_NAN, Matcher, SelectRequest, stale_mask
+from trilens.model.series import STALE_NAN, SelectRequest, stale_mask
 from trilens.promql.engine import Engine
 from trilens.store.archive import Archive
 from trilens.store.index import series_id

@@ -10,8 +10,9 @@ import pytest
 
 from trilens.model.errors import IntakeError
 from trilens.model.labels import METRIC_NAME, LabelFrame, Labels, Symbols, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest
+from trilens.model.series import SelectRequest
 from trilens.store import residents
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store

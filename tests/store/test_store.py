@@ -11,8 +11,9 @@ from reopening import reopening
 
 from trilens.model.errors import IntakeError
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import GridRequest, Matcher, SelectRequest
+from trilens.model.series import GridRequest, SelectRequest
 from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store

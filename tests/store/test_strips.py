@@ -11,8 +11,9 @@ import pytest
 
 from trilens.model.errors import StoreReadOnly
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SampleBlock, SelectRequest
+from trilens.model.series import SampleBlock, SelectRequest
 from trilens.store import backfill
 from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.engine import Engine

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import STALE_NAN, GridRequest, Matcher, Summaries
+from trilens.model.series import STALE_NAN, GridRequest, Summaries
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.store.options import StoreOptions

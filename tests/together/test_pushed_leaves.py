@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import STALE_NAN, Gridded, GridRequest, Matcher, stale_mask
+from trilens.model.series import STALE_NAN, Gridded, GridRequest, stale_mask
 from trilens.promql.engine import Engine as PromQL
 from trilens.promql.memory import MemorySource
 from trilens.store import strips

@@ -14,7 +14,7 @@ import re2
 from trilens.alert.remedies import remedy
 from trilens.alert.rule import AlertingRule, RecordingRule
 from trilens.model.labels import METRIC_NAME
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.promql import nodes
 from trilens.promql.parse import parse
 from trilens.promql.patterns import matches

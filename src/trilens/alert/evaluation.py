@@ -16,7 +16,8 @@ from trilens.alert.rule import RecordingRule
 from trilens.alert.schedule import Schedule
 from trilens.model.errors import PromQLEvalError, QueryCancelled, TrilensError
 from trilens.model.labels import METRIC_NAME, LabelFrame, make_labels
-from trilens.model.series import Matcher, SelectRequest, stale_mask
+from trilens.model.matcher import Matcher
+from trilens.model.series import SelectRequest, stale_mask
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from trilens.model.labels import METRIC_NAME
 
 if TYPE_CHECKING:
     from trilens.model.labels import Symbols
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Gridded, GridRequest, Matcher, Selected, SelectRequest, Summaries
+    from trilens.model.series import Gridded, GridRequest, Selected, SelectRequest, Summaries
     from trilens.promql.source import SeriesSource
 
 

@@ -84,6 +84,9 @@ class DueHours:
                 self._want(hour, Reason.MISSED if hour + HOUR_MS <= over_ms else Reason.CLOSED)
             elif known.upto_ms < hour + HOUR_MS:
                 self._want(hour, Reason.CLOSED)
+        just_over = hour_of(now_ms) - HOUR_MS
+        if first_ms is not None and just_over >= hour_of(first_ms) and just_over not in self._known:
+            self._want(just_over, Reason.CLOSED)  # at a start: nobody has booked it while it was open
         for after_ms in _AGAIN_AFTER_MS:
             last, first = now_ms - after_ms - HOUR_MS, self._looked_ms - after_ms - HOUR_MS
             for hour in range(hour_of(first) + HOUR_MS, last + 1, HOUR_MS):

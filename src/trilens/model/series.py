@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from trilens.model.labels import LabelFrame
+    from trilens.model.matcher import Matcher
 
 Floats: TypeAlias = NDArray[np.float64]
 Times: TypeAlias = NDArray[np.int64]
@@ -30,15 +31,6 @@ def stale_mask(values: Floats) -> NDArray[np.bool_]:
     """Which values are staleness markers. NaN compares unequal to itself, so only the bits can tell."""
     mask: NDArray[np.bool_] = np.ascontiguousarray(values).view(np.uint64) == np.uint64(STALE_BITS)
     return mask
-
-
-@dataclass(frozen=True, slots=True)
-class Matcher:
-    """One `name op "value"` of a selector. A regular expression is anchored at both ends, in RE2 syntax."""
-
-    name: str
-    op: Literal["=", "!=", "=~", "!~"]
-    value: str
 
 
 class SampleBlock(NamedTuple):

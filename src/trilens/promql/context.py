@@ -9,8 +9,9 @@ from trilens.model.series import SelectRequest
 
 if TYPE_CHECKING:
     from trilens.model.labels import LabelFrame, Symbols
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Summaries
+    from trilens.model.series import Gridded, GridRequest, SampleBlock, Summaries
     from trilens.promql.annotations import Annotations
     from trilens.promql.nodes import At
     from trilens.promql.source import SeriesSource

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trilens.model.series import Floats, Matcher
+    from trilens.model.matcher import Matcher
+    from trilens.model.series import Floats
     from trilens.promql.vector import Vector
 
 ELEMENTWISE: Final[dict[str, Callable[[Floats], Floats]]] = {

@@ -10,12 +10,13 @@ import re2
 
 from trilens.model.errors import PromQLUnsupported
 from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols, make_labels
-from trilens.model.series import Gridded, GridRequest, Matcher, SampleBlock, Selected, SelectRequest
+from trilens.model.series import Gridded, GridRequest, SampleBlock, Selected, SelectRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from trilens.model.labels import Labels
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
 
 NATIVE_HISTOGRAMS: Final = "native histograms"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 At: TypeAlias = int | Literal["start", "end"]
 """The time an `@` fixes: milliseconds, or an end of the whole query."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import promql_parser
 
 from trilens.model.errors import PromQLSyntaxError
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 from trilens.promql import nodes
 from trilens.promql.grammar import check
 from trilens.promql.signatures import SIGNATURES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import re2
 
 if TYPE_CHECKING:
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 WHOLE_VALUE: Final = "^(?s:"
 

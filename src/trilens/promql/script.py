@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 HISTOGRAM: Final[Literal["histogram"]] = "histogram"
 Point: TypeAlias = float | Literal["histogram"] | None

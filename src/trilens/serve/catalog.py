@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Matcher
     from trilens.serve.ports import Catalog, MetricDescription
     from trilens.serve.runner import QueryRunner
 

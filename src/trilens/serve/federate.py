@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Matcher
     from trilens.promql.source import SeriesSource
     from trilens.serve.runner import QueryRunner
 

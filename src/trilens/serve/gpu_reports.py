@@ -12,8 +12,9 @@ import numpy as np
 
 from trilens.model.errors import SourceError
 from trilens.model.labels import METRIC_NAME
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest, stale_mask
+from trilens.model.series import SelectRequest, stale_mask
 from trilens.resolve.gpus.reports import (
     ENERGY,
     LABELS,

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from trilens.model.labels import LabelFrame
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Matcher
     from trilens.promql.engine import Engine
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.alert.rule import AlertingRule, RuleGroup
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
     from trilens.store.store import Store
 
 log = logging.getLogger(__name__)

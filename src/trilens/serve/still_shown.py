@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
-from trilens.model.series import Matcher, SelectRequest, stale_mask
+from trilens.model.series import SelectRequest, stale_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.manager import ScrapeManager, TargetMetadata
     from trilens.collect.target import TargetStatus
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 
 class TargetsApi:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator
 
-from trilens.model.series import Matcher
+from trilens.model.matcher import Matcher
 
 _MATCHER: Final = re.compile(
     r"\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*(=~|!~|!=|=)\s*"

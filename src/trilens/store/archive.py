@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.labels import Codes
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Matcher, Times
+    from trilens.model.series import Times
     from trilens.store.engine import Engine
 
 # How blocks are put together: a row for each metric and set of label names.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.labels import LabelFrame
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
     from trilens.store.archive import Archive
     from trilens.store.index import SeriesIndex
     from trilens.store.index_state import IndexState, Shape

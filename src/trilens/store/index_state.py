@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.labels import Codes, Symbols
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 _UNKNOWN = -1
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.labels import Codes
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Floats, GridRequest, Matcher, SelectRequest, Summaries
+    from trilens.model.series import Floats, GridRequest, SelectRequest, Summaries
     from trilens.store.admission import Admission
     from trilens.store.engine import Engine
     from trilens.store.horizon import Horizon

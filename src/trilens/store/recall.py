@@ -12,8 +12,8 @@ from trilens.store.schema import HOUR_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
-    from trilens.model.series import Matcher
     from trilens.store.archive import Archive
     from trilens.store.index import SeriesIndex
     from trilens.store.index_state import IndexState, Selection

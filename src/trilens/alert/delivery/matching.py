@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from trilens.model.finding import Subject
     from trilens.model.incident import Incident, Symptom
-    from trilens.model.series import Matcher
+    from trilens.model.matcher import Matcher
 
 Matchers: TypeAlias = "tuple[Matcher, ...]"
 
