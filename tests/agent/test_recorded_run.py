@@ -112,6 +112,15 @@ def beside(t_ms: int) -> dict[str, str]:
     return row
 
 
+def reads_as(ask: Ask, told: dict[str, str]) -> bool:
+    """What was scraped can be asked for a moment later."""
+    read = values(ask, f'{{__name__=~"DCGM_.+",UUID="{UUID}"}}')
+    return all(
+        read.get(metric) == pytest.approx(float(told[column]), **within)
+        for metric, (column, within) in READINGS.items()
+    )
+
+
 def phases(ask: Ask) -> list[str | None]:
     return [one["phase"] and one["phase"]["phase"] for one in ask("/api/workloads")]
 
@@ -133,11 +142,9 @@ def test_a_run_with_a_fault_and_a_restart_is_told_as_it_was(tmp_path: Path, agen
                 if frame is not frames[0]:
                     agent.stand_at(frame)
                 agent.heard()
-                read = values(ask, f'{{__name__=~"DCGM_.+",UUID="{UUID}"}}')
                 if frame["what"] != "right after the fault":  # when all of it changes within the second
                     told = beside(frame["t_ms"])
-                    for metric, (column, within) in READINGS.items():
-                        assert read[metric] == pytest.approx(float(told[column]), **within), frame["what"]
+                    until(lambda told=told: reads_as(ask, told), f"{frame['what']}: other readings")
                 running_now = frame["pages"]["/v1/processes"]["workloads"]
                 until(
                     lambda told=running_now: phases(ask) == len(told) * ["running"], "another phase is told"
