@@ -28,8 +28,9 @@ from trilens.detect.curve import (
     rises,
     vanishes,
 )
+from trilens.detect.job_memory import JobMemory
 from trilens.detect.scene import ToldBy
-from trilens.detect.subjects import attempt_of, job_key, of_job
+from trilens.detect.subjects import attempt_of, of_job
 from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from trilens.detect.curve import Departure, Floats
     from trilens.detect.readings import Flags
     from trilens.detect.scene import JobView, RankView, Scene
-    from trilens.detect.subjects import JobKey
 
 CODE: Final = "D007"
 
@@ -48,7 +48,6 @@ _WIDTH: Final = 112  # values of the cheap question, the last ones
 _LATEST: Final = 3  # of which these are outside, for a closer look
 _LOSSES: Final = frozenset({"loss", "train_loss", "train/loss"})  # as a program may call it in its notes
 _STALE_MS: Final = 10 * 60_000  # without a step it neither diverges nor comes back
-_FORGET_MS: Final = 60 * 60_000
 
 
 class _Seen(NamedTuple):
@@ -77,7 +76,6 @@ class _Lasting:
 @dataclass
 class _Job:
     attempt: int
-    seen_ms: int = 0
     told_ms: int = 0  # the end of the last step that was looked at
     not_numbers: dict[int, int] = field(default_factory=dict)  # by rank: the first step of which it said so
     lasting: _Lasting | None = None
@@ -87,7 +85,7 @@ class Divergence:
     code = CODE
 
     def __init__(self) -> None:
-        self._jobs: dict[JobKey, _Job] = {}
+        self._jobs: JobMemory[_Job] = JobMemory()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         watched: list[tuple[JobView, _Job]] = []
@@ -107,16 +105,12 @@ class Divergence:
         for job, known in watched:
             if known.lasting is not None and scene.now_ms - known.told_ms <= _STALE_MS:
                 yield _finding(job, known.lasting, scene)
-        if len(self._jobs) > 2 * len(watched):
-            least_ms = scene.now_ms - _FORGET_MS
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms > least_ms}
 
     def _known(self, job: JobView, now_ms: int) -> _Job:
-        key, attempt = job_key(job), attempt_of(job)
-        known = self._jobs.get(key)
+        attempt = attempt_of(job)
+        known = self._jobs.get(job, now_ms)
         if known is None or known.attempt != attempt:
-            known = self._jobs[key] = _Job(attempt)
-        known.seen_ms = now_ms
+            known = self._jobs.put(job, now_ms, _Job(attempt))
         return known
 
     def _judge(self, job: JobView, known: _Job) -> None:

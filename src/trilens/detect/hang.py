@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from trilens.detect.job_memory import JobMemory
 from trilens.detect.odd_rank import Odd, odd_ones
 from trilens.detect.readings import WORKS, LatestReadings, Usual, began
 from trilens.detect.rhythm import Rhythm
 from trilens.detect.scene import Figure, ToldBy
 from trilens.detect.stall import ANNOUNCED
-from trilens.detect.subjects import DOUBTED, doubts_of, job_key, of_job, of_row
+from trilens.detect.subjects import DOUBTED, doubts_of, of_job, of_row
 from trilens.detect.wording import job_name, ranks_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from trilens.detect.readings import Flags
     from trilens.detect.scene import JobView, RankView, Scene, Telemetry
-    from trilens.detect.subjects import JobKey
     from trilens.model.finding import Subject
 
 CODE: Final = "D002"
@@ -54,7 +54,6 @@ _STOPPED_MS: Final = 8_000  # since its last step: before that nobody looks clos
 _SCRAPED_MS: Final = 5_000  # metrics show less of the rhythm than records do
 _NOTE_MS: Final = 60_000  # before the onset: a barrier that timed out tells of what was before
 _SHARPEN_MS: Final = 60_000  # for so long a finding may still learn whom it is about
-_FORGET_MS: Final = 60 * 60_000
 
 
 class _States(NamedTuple):
@@ -87,7 +86,6 @@ class _Gpus(NamedTuple):
 class _Job:
     """What is remembered of one."""
 
-    seen_ms: int = 0
     paused_ms: int = 0  # when an announced pause was last seen
     onset_ms: int | None = None  # of the hang that lasts
     found_ms: int = 0
@@ -108,7 +106,7 @@ class Hang:
     def __init__(self) -> None:
         self._power = Usual(Figure.POWER, follows_to=0.7)
         self._traffic = Usual(Figure.NVLINK, follows_to=0.3)
-        self._jobs: dict[JobKey, _Job] = {}
+        self._jobs: JobMemory[_Job] = JobMemory()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         now_ms = scene.now_ms
@@ -117,13 +115,12 @@ class Hang:
         for at, job in enumerate(scene.jobs):
             if job.serves or job.phase not in (None, Phase.RUNNING):
                 continue
-            known = self._jobs.get(job_key(job))
+            known = self._jobs.get(job, now_ms)
             is_pausing = any(rank.doing in ANNOUNCED for rank in job.ranks)
             if not (is_pausing or hung[at]) and known is None and not _may_have_stopped(job):
                 continue
             if known is None:
-                known = self._jobs[job_key(job)] = _Job()
-            known.seen_ms = now_ms
+                known = self._jobs.put(job, now_ms, _Job())
             found = None
             if is_pausing:
                 known.paused_ms = now_ms
@@ -133,8 +130,6 @@ class Hang:
                 known.onset_ms = known.odd = None
             else:
                 yield self._finding(job, known, found, scene)
-        if len(self._jobs) > len(scene.jobs):
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms > now_ms - _FORGET_MS}
 
     def _states(self, telemetry: Telemetry) -> _States:
         latest = LatestReadings(telemetry)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from trilens.detect.subjects import attempt_of, job_key, of_job
+from trilens.detect.job_memory import JobMemory
+from trilens.detect.subjects import attempt_of, of_job
 from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.detect.scene import JobView, RankView, Scene, Steps
-    from trilens.detect.subjects import JobKey
 
     Floats = NDArray[np.float64]
 
@@ -49,7 +49,6 @@ _SIGMA: Final = 1.4826
 _NORMAL_95: Final = 1.96
 _FALLS_AGAIN: Final = 3.0  # of the noise of blocks
 _STALE_MS: Final = 10 * 60_000
-_FORGET_MS: Final = 60 * 60_000
 
 
 class Slope(NamedTuple):
@@ -84,7 +83,6 @@ class _Curve:
     """The loss of one life of a job, as medians of blocks."""
 
     attempt: int
-    seen_ms: int = 0
     told_ms: int = 0
     fed: int = -1  # the last step in a block
     size: int = _BLOCK
@@ -126,15 +124,13 @@ class Plateau:
     code = CODE
 
     def __init__(self) -> None:
-        self._jobs: dict[JobKey, _Curve] = {}
+        self._jobs: JobMemory[_Curve] = JobMemory()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
-        watched = 0
         for job in scene.jobs:
             rank = _teller(job)
             if rank is None:
                 continue
-            watched += 1
             curve = self._curve(job, scene.now_ms)
             told_ms = int(rank.steps.end_ms[-1])
             if told_ms != curve.told_ms:
@@ -143,16 +139,12 @@ class Plateau:
                 _judge(curve, job.run.total_steps if job.run is not None else None)
             if curve.flat is not None and scene.now_ms - told_ms <= _STALE_MS:
                 yield _finding(job, curve, curve.flat, scene)
-        if len(self._jobs) > 2 * watched:
-            least_ms = scene.now_ms - _FORGET_MS
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms > least_ms}
 
     def _curve(self, job: JobView, now_ms: int) -> _Curve:
-        key, attempt = job_key(job), attempt_of(job)
-        curve = self._jobs.get(key)
+        attempt = attempt_of(job)
+        curve = self._jobs.get(job, now_ms)
         if curve is None or curve.attempt != attempt:
-            curve = self._jobs[key] = _Curve(attempt)
-        curve.seen_ms = now_ms
+            curve = self._jobs.put(job, now_ms, _Curve(attempt))
         return curve
 
 

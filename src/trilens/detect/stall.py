@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.detect.fates import SILENT_MS, Fate, Surroundings
+from trilens.detect.job_memory import JobMemory
 from trilens.detect.looking import Looking
 from trilens.detect.rhythm import Rhythm
 from trilens.detect.scene import ToldBy
@@ -27,7 +28,6 @@ from trilens.detect.stall_causes import (
     what_to_do,
     where_they_are,
 )
-from trilens.detect.subjects import job_key
 from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.life import Phase
@@ -47,7 +47,6 @@ _ANNOUNCED_LEAST_MS: Final = 5 * 60_000
 _ANNOUNCED_FACTOR: Final = 5
 _ENDING_MS: Final = 120_000  # ranks do not end at one moment: logs are closed, a model is saved
 _SCRAPED_MS: Final = 5_000  # metrics show less of the rhythm than records do
-_FORGET_MS: Final = 60 * 60_000
 _SHARPEN_MS: Final = 60_000  # for so long a finding may still learn whom it is about
 
 
@@ -64,7 +63,6 @@ class _Job:
     rhythm: Rhythm = field(default_factory=Rhythm)
     attempt: int = -1
     first_ms: int = 0  # when it was first seen
-    seen_ms: int = 0
     paused_ms: int = 0  # when an announced pause was last seen
     pause: _Pause | None = None  # that is announced now
     longest_ms: dict[str, float] = field(default_factory=dict)  # of those that ended, by what they were
@@ -77,7 +75,7 @@ class Stall:
     code = CODE
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[str, ...], _Job] = {}
+        self._jobs: JobMemory[_Job] = JobMemory()
         self._looking = Looking()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
@@ -87,15 +85,12 @@ class Stall:
         for job in scene.jobs:
             if job.serves or not job.ranks:
                 continue
-            known = self._jobs.setdefault(job_key(job), _Job(first_ms=now_ms))
-            known.seen_ms = now_ms
+            known = self._jobs.get(job, now_ms) or self._jobs.put(job, now_ms, _Job(first_ms=now_ms))
             finding = self._look_at(job, known, around, scene)
             if finding is None:
                 known.onset_ms = known.verdict = None
             else:
                 yield finding
-        if len(self._jobs) > 2 * len(scene.jobs):
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms > now_ms - _FORGET_MS}
 
     def _look_at(self, job: JobView, known: _Job, around: Surroundings, scene: Scene) -> Finding | None:
         leader = next((rank for rank in job.ranks if len(rank.steps)), job.ranks[0])

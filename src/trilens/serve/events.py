@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import RequestError
@@ -42,10 +41,7 @@ class EventsApi:
 
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        to_ms = params.time_ms("to", time.time_ns() // 1_000_000)
-        from_ms = params.time_ms("from", to_ms - _DAY_MS)
-        if from_ms > to_ms:
-            raise RequestError('invalid parameter "from": it lies after "to"')
+        from_ms, to_ms = params.span_ms(self._questions.now_ms(), _DAY_MS)
         node, limit = params.first("node") or None, params.count("limit") or _SHOWN
         wanted = params.first("workload").split("/") if params.first("workload") else []
         if wanted and (not all(wanted) or len(wanted) not in (1, 2, 4)):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from trilens.model.errors import SourceError
 from trilens.model.labels import METRIC_NAME
 from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
@@ -24,9 +21,11 @@ from trilens.resolve.gpus.reports import (
     UTILIZATION,
     read_report,
 )
+from trilens.serve.own_queries import answer_from
 from trilens.serve.still_shown import LOOKBACK_MS
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.model.gpu import GpuKey
@@ -177,17 +176,9 @@ class AskedReports:
     def read(self, at_ms: int) -> Told:
         assert self._loop is not None
         query = f'{{__name__=~"{"|".join(METRICS)}"}}'
-        asking = asyncio.run_coroutine_threadsafe(self._vector(query), self._loop)
-        try:
-            shown = asking.result(_ANSWER_S)
-        except (TimeoutError, CancelledError) as e:
-            asking.cancel()
-            raise SourceError("the metric source did not say in time which GPUs report") from e
-        named = [(labels.get(METRIC_NAME, ""), labels) for labels, _ in shown]
+        shown = answer_from(self._loop, self._queries.vector(query), _ANSWER_S)
+        named = [(one.labels.get(METRIC_NAME, ""), one.labels) for one in shown]
         spoken = [(metric, self._reader.read(metric, labels)) for metric, labels in named]
         series = _Series(spoken)
         self._reader.keep(series.reports)
-        return series.told(np.array([value for _, value in shown], np.float64))
-
-    async def _vector(self, query: str) -> list[tuple[Mapping[str, str], float]]:
-        return [(one.labels, one.value) for one in await self._queries.vector(query)]
+        return series.told(np.array([one.value for one in shown], np.float64))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.upstream import Upstream
+
+_T = TypeVar("_T")
 
 
 class Shown(NamedTuple):
@@ -44,6 +46,24 @@ class Matrix(NamedTuple):
 
     keys: list[tuple[str, ...]]  # of each series the values of the labels that were asked for
     values: NDArray[np.float64]
+
+
+def answer_from(loop: asyncio.AbstractEventLoop, asked: Coroutine[Any, Any, _T], within_s: float) -> _T:
+    """For a thread that is not the loop's, in which the connections to another server live. Raises
+    SourceError where there is no answer."""
+    if not loop.is_running():
+        asked.close()
+        raise SourceError("the server stops: nothing is asked any more")
+    try:
+        answer = asyncio.run_coroutine_threadsafe(asked, loop)
+    except RuntimeError as e:
+        asked.close()
+        raise SourceError("the server stops: nothing is asked any more") from e
+    try:
+        return answer.result(within_s)
+    except (TimeoutError, CancelledError) as e:
+        answer.cancel()
+        raise SourceError(f"the server stops, or has no answer within {within_s:g} s") from e
 
 
 class OwnQueries(Protocol):

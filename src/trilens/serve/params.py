@@ -52,6 +52,14 @@ class Params:
             detail = f"Invalid time value for '{name}': {e}" if default is not None else e
             raise RequestError(f'invalid parameter "{name}": {detail}') from e
 
+    def span_ms(self, now_ms: int, lasts_ms: int) -> tuple[int, int]:
+        """From `from` to `to`; so long until now, unless told otherwise."""
+        to_ms = self.time_ms("to", now_ms)
+        from_ms = self.time_ms("from", to_ms - lasts_ms)
+        if from_ms > to_ms:
+            raise RequestError('invalid parameter "from": it lies after "to"')
+        return from_ms, to_ms
+
     def moment_ms(self, name: str, now_ms: int) -> int:
         """Of the present or the past: what is known of now would else be told as if it were to last."""
         asked_ms = self.time_ms(name, now_ms)

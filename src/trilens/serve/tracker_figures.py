@@ -7,7 +7,6 @@ not among the figures: a part of the truth would be taken for all of it.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
@@ -23,18 +22,18 @@ from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.run import RunId
 from trilens.model.tracked_run import RUN_TAG
 from trilens.promql.annotations import quote
+from trilens.serve.own_queries import answer_from
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
-    from concurrent.futures import Future
-    from typing import Any
+    import asyncio
+    from collections.abc import Mapping, Sequence
 
     from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
     from trilens.lineage.gpu_time import GpuTime
     from trilens.model.run import RankProcess, RunFacts
     from trilens.model.tracked_run import TrackedRun
-    from trilens.serve.own_queries import OwnQueries, Shown
+    from trilens.serve.own_queries import OwnQueries
 
     Figure = float | str
 
@@ -136,24 +135,11 @@ class RunFigures:
             f"@ {held.to_ms / 1000:.3f}))"
         )
         try:
-            found = _wait(asyncio.run_coroutine_threadsafe(self._ask(query), loop))
-        except (TrilensError, TimeoutError) as e:
+            found = answer_from(loop, self._queries.vector(query), _QUERY_S)
+        except TrilensError as e:
             log.info("GPU utilisation of a run is not known", extra={"error": str(e)})
             return None
         return round(found[0].value, 4) if found and math.isfinite(found[0].value) else None
-
-    def _ask(self, query: str) -> Coroutine[Any, Any, Sequence[Shown]]:
-        async def asked() -> Sequence[Shown]:
-            return await self._queries.vector(query)
-
-        return asked()
-
-
-def _wait(asked: Future[Sequence[Shown]]) -> Sequence[Shown]:
-    try:
-        return asked.result(_QUERY_S)
-    finally:
-        asked.cancel()
 
 
 def _figures(spent: Spending | None, held: GpuTime | None, utilization: float | None) -> dict[str, Figure]:

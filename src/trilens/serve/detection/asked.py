@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trilens.model.errors import SourceError
+from trilens.serve.own_queries import answer_from
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Coroutine, Sequence
 
     from trilens.serve.own_queries import Matrix, OwnQueries, Shown, Times
@@ -36,17 +36,7 @@ class Asked:
         return self._wait(self._queries.vector(query))
 
     def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
-        """Raises SourceError where there is no answer."""
-        if self._loop is None or not self._loop.is_running():
+        if self._loop is None:
             asked.close()
-            raise SourceError("the server has not begun yet, or stops: nothing can be asked")
-        try:
-            answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
-        except RuntimeError as e:
-            asked.close()
-            raise SourceError("the server stops: nothing is asked any more") from e
-        try:
-            return answer.result(_ANSWER_S)
-        except (TimeoutError, CancelledError) as e:
-            answer.cancel()
-            raise SourceError(f"no answer within {_ANSWER_S:g} s") from e
+            raise SourceError("the server has not begun yet: nothing can be asked")
+        return answer_from(self._loop, asked, _ANSWER_S)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trilens.model.errors import RequestError
 from trilens.serve.detection.finding_answers import finding_answer
 
 if TYPE_CHECKING:
@@ -36,10 +35,7 @@ class FindingsApi:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
         wants_past = any(map(params.first, ("from", "to", "all")))
-        to_ms = params.time_ms("to", now_ms)
-        from_ms = params.time_ms("from", to_ms - _DAY_MS)
-        if from_ms > to_ms:
-            raise RequestError('invalid parameter "from": it lies after "to"')
+        from_ms, to_ms = params.span_ms(now_ms, _DAY_MS)
         wanted = {name: params.first(name) for name in ("code", "severity", "node", "namespace", "run")}
         workload = params.first("workload")
         state = self._state()

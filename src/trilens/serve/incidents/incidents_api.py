@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trilens.model.errors import NotFound, RequestError
+from trilens.model.errors import NotFound
 from trilens.serve.incidents.incident_answers import incident_answer
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ class IncidentsApi:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
         wants_past = any(map(params.first, ("from", "to", "all")))
-        to_ms = params.time_ms("to", now_ms)
-        from_ms = params.time_ms("from", to_ms - _DAY_MS)
-        if from_ms > to_ms:
-            raise RequestError('invalid parameter "from": it lies after "to"')
+        from_ms, to_ms = params.span_ms(now_ms, _DAY_MS)
         warnings: list[str] = []
 
         def read(guard: QueryGuard) -> list[IncidentAnswer]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
-from trilens.model.errors import SourceError, TrilensError
-from trilens.serve.own_queries import Matrix, Times
+from trilens.model.errors import TrilensError
+from trilens.serve.own_queries import Matrix, Times, answer_from
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -159,18 +158,7 @@ class LedgerSignals:
 
     def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
         """Raises only while the server stops: an hour would be booked as one that nobody told of."""
-        if self._loop is None:
-            return _alone(asked)
-        try:
-            answer = asyncio.run_coroutine_threadsafe(asked, self._loop)
-        except RuntimeError as e:
-            asked.close()
-            raise SourceError("the server stops: no signals are asked any more") from e
-        try:
-            return answer.result(_HOUR_S)
-        except (TimeoutError, CancelledError) as e:
-            answer.cancel()
-            raise SourceError("the server stops, or does nothing else: no signals were told") from e
+        return _alone(asked) if self._loop is None else answer_from(self._loop, asked, _HOUR_S)
 
 
 def _alone(asked: Coroutine[Any, Any, _T]) -> _T:
