@@ -12,7 +12,7 @@ DEV := $(VENV)/.dev-installed
 COMPILE = @$(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers kubernetes demo up test lint format bench bench-detect clean
+.PHONY: help setup servers kubernetes demo demo-faults up test lint format bench bench-detect clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -37,6 +37,10 @@ demo: $(SERVER) ## a running Trilens with a simulated GPU cluster: open the addr
 	$(COMPILE)
 	@$(BIN)/trilens demo $(ARGS)
 
+demo-faults: $(SERVER) ## each fault that the demo knows, with its alert, until it is resolved: 20 minutes
+	$(COMPILE)
+	@$(BIN)/trilens demo --fault all $(ARGS)
+
 up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
 	$(COMPILE)
 	@$(BIN)/trilens up $(ARGS)
@@ -57,7 +61,7 @@ format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 15 minutes on two cores): what is found, how soon, how rightly
+bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 20 minutes on two cores): what is found, how soon, how rightly
 	$(COMPILE)
 	@$(BIN)/python -m bench.detect $(if $(SEED),--seed $(SEED)) $(ARGS)
 

@@ -253,7 +253,11 @@ class Alertmanager:
     def running(self) -> Any:
         return running(self._command, f"{self.url}/-/ready", log=self._folder / f"{self.port}.log")
 
+    def held(self) -> list[dict[str, Any]]:
+        """Those that fire, as it tells them: a resolved one is not among them."""
+        found: list[dict[str, Any]] = httpx.get(f"{self.url}/api/v2/alerts").json()
+        return found
+
     def alerts(self) -> dict[str, str]:
         """By node, the state of those that it holds."""
-        found = httpx.get(f"{self.url}/api/v2/alerts").json()
-        return {one["labels"]["node"]: one["status"]["state"] for one in found}
+        return {one["labels"]["node"]: one["status"]["state"] for one in self.held()}

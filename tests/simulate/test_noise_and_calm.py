@@ -14,6 +14,7 @@ import pytest
 from worlds import SMALL, START_MS, after, gpu_of_rank, metrics, reading, rows, small
 
 from servers import require_corpus
+from trilens.simulate.cluster import kube_time
 from trilens.simulate.gpu_noise import LEVELS, NOISE, STEPS
 from trilens.simulate.scenario import read_scenario
 from trilens.simulate.world import World
@@ -179,6 +180,22 @@ def test_a_flat_part_of_the_loss_ends_and_a_spike_comes_back() -> None:
     step = int(spiked.step_at(300)) + 1
     assert spiked.loss(step + 1) > 2 * spiked.loss(step - 1)
     assert spiked.loss(step + 70) < 1.1 * spiked.loss(step - 1)
+
+
+def test_a_pod_that_is_sent_away_is_told_to_end_and_says_so() -> None:
+    world = after(_calm("  - {kind: drain, at: 5m, lasts: 3m, node: 0}"), 5.5)
+    changes = world.objects.changes_since(0, "", "pods")
+    gone = next(one.object for one in changes if one.type == "DELETED")
+    leaving = [one.object for one in changes if "deletionTimestamp" in one.object["metadata"]]
+    asked = next(one for one in leaving if one["metadata"]["uid"] == gone["metadata"]["uid"])
+    assert asked["status"]["phase"] == "Running"
+    assert asked["metadata"]["deletionTimestamp"] == kube_time(
+        START_MS + 330_000
+    )  # by when it has to be gone
+    (target,) = [one for one in gone["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+    assert target["reason"] == "EvictionByEvictionAPI"
+    (container,) = gone["status"]["containerStatuses"]
+    assert (gone["status"]["phase"], container["state"]["terminated"]["exitCode"]) == ("Failed", 143)
 
 
 def test_a_drained_node_is_empty_until_it_is_opened_again() -> None:

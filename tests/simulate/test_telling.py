@@ -77,6 +77,8 @@ def test_what_is_told_is_what_metrics_show() -> None:
         for phase, column in columns["phases"].items():
             total = shown["training_step_phase_seconds_total", str(rank), phase]
             assert sum(column) / 1e6 == pytest.approx(total, abs=0.001)
+        in_steps = sum(sum(column) for column in columns["phases"].values()) / 1e6
+        assert in_steps == pytest.approx(shown["training_step_seconds_total", str(rank), ""], abs=0.005)
         begins = columns["start_us"]
         assert all(end <= begin + 2 for (_, end, _), begin in zip(steps, begins[1:], strict=False))
     assert len(of(sendings, "checkpoints")) == shown["training_checkpoint_writes_total", "0", ""] > 0

@@ -2,21 +2,22 @@
 
 import shutil
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trilens.simulate.over_http.described import Described
+    from trilens.simulate.scenario import Scenario
 
-_CLUSTER = _SCENARIO = "demo"
+_SCENARIO = "demo"
 _GPUS = 64
 _MOST_PAST_GPUS = 256  # of more, their first hour would take longer than anybody waits
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
+    ("what is wrong, by cause, with what to do (a minute in; more goes wrong later)", "incidents"),
+    ("the same one by one, with what it rests on", "findings"),
     ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
     ("what is inside a checkpoint, over all restarts", "lineage llm-pretrain-1 --checkpoint 2000"),
     ("the GPUs, and who holds them", "gpus"),
@@ -50,94 +51,77 @@ def demo(
         list[str] | None,
         typer.Option(metavar="URL", help="Send alerts to this Alertmanager; several of one cluster."),
     ] = None,
+    fault: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help="Let this go wrong, follow its alert until it is resolved, and end: all, quick (those that "
+            "take two minutes at most), or names of --list-faults.",
+        ),
+    ] = None,
+    list_faults: Annotated[
+        bool, typer.Option("--list-faults", help="No server: what --fault can show, and its alerts.")
+    ] = False,
     once: Annotated[
         bool,
         typer.Option(
             "--once", help="No server: go through a simulated night, and print what it cost and why."
         ),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --once: print JSON.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --fault, --list-faults or --once: print JSON.")
+    ] = False,
 ) -> None:
     """Run a server with a simulated GPU cluster.
 
     Its data lies in a temporary directory, and is gone when it ends.
+    With --fault the cluster has a job and nodes for each fault, and it ends by itself; exit code 1 where an
+    alert did not fire, named something else, or was not resolved.
     With --once there is no server: a night of 256 GPUs (or --gpus) is followed faster than time.
     """
-    if json and not once:
-        raise typer.BadParameter("goes with --once", param_hint="--json")
+    _check_together(gpus, fault, json=json, listed=list_faults, once=once)
     if once:
         from trilens.cli.demo_night import run_night
 
         run_night(gpus, seed, as_json=json)
         return
-    from tempfile import TemporaryDirectory
+    if list_faults:
+        from trilens.cli import demo_faults
 
-    import uvloop  # noqa: F401 - an install without the server is told here, before anything starts
+        demo_faults.list_faults(as_json=json)
+        return
+    from trilens.cli.demo_server import DemoServer
 
-    from trilens.cli.times import read_duration
-    from trilens.settings.load import validate
-    from trilens.settings.tree import Settings
-    from trilens.simulate.over_http.process import SimulatorFailed, SimulatorProcess
+    # That targets of a fault are down is what is shown.
+    log_level = "warning" if fault is None else "error"
+    server = DemoServer(listen, interval, alertmanager or (), log_level)
+    server.check()
+    if fault is not None:
+        from trilens.cli.demo_faults import show_faults
+        from trilens.cli.demo_stage import chosen
 
-    read_duration(interval, "--interval")
-    validate(
-        {"server": {"listen": listen}, **_alerting(alertmanager or ())},
-        origins={"server.listen": "--listen", "alerting.receivers": "--alertmanager"},
-    )
-    simulated = ["--scenario", _SCENARIO, "--gpus", str(gpus or _GPUS), "--seed", str(seed)]
-    with TemporaryDirectory(prefix="trilens-demo-") as directory, SimulatorProcess(simulated) as simulator:
-        from trilens.serve.run import run_server  # takes as long as the simulator takes to come up
+        if not show_faults(server, chosen(fault), seed, as_json=json):
+            raise typer.Exit(1)
+        return
+    size = gpus or _GPUS
 
-        try:
-            cluster = simulator.described()
-        except SimulatorFailed as e:
-            typer.echo(f"trilens: {e}", err=True)
-            raise typer.Exit(1) from e
+    def past(cluster: "Described") -> "Scenario | None":
+        from trilens.simulate.scenario import load_scenario
 
-        def load() -> Settings:
-            tree = {**_settings(cluster, directory, listen, interval), **_alerting(alertmanager or ())}
-            return validate(tree, origins={"server.listen": "--listen"})
+        return load_scenario(_SCENARIO).sized(size) if cluster.gpus <= _MOST_PAST_GPUS else None
 
-        if cluster.gpus <= _MOST_PAST_GPUS:
-            from trilens.serve.rehearsal.past import keep_past
-            from trilens.simulate.scenario import load_scenario
-
-            scenario = load_scenario(_SCENARIO).sized(gpus or _GPUS)
-            keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, _CLUSTER)
-
-        def announce(url: str, _: Settings) -> None:
-            simulator.send_records_to(url)
-            _introduce(url, cluster)
-
-        run_server(load, announce)
+    server.run(["--scenario", _SCENARIO, "--gpus", str(size)], _introduce, past, seed)
 
 
-def _settings(cluster: "Described", directory: str, listen: str, interval: str) -> dict[str, Any]:
-    jobs: list[dict[str, Any]] = [
-        {"job_name": "dcgm", **_found(cluster.dcgm_targets)},
-        {"job_name": "programs", **_found(cluster.program_targets)},
-    ]
-    if not listen.endswith(":0"):
-        jobs.append({"job_name": "trilens", "static_configs": [{"targets": [listen]}]})
-    return {
-        "server": {"listen": listen, "log_level": "warning"},
-        "storage": {"data_dir": f"{directory}/data"},
-        "kubernetes": {"clusters": {_CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
-        "agents": {"scrape_config": _found(cluster.agent_targets)},
-        "scrape": {"global": {"scrape_interval": interval}, "scrape_configs": jobs},
-    }
-
-
-def _alerting(alertmanagers: "Sequence[str]") -> dict[str, Any]:
-    receivers = {"alertmanager": {"alertmanager": {"urls": alertmanagers}}} if alertmanagers else {}
-    return {"alerting": {"receivers": receivers}}
-
-
-def _found(url: str) -> dict[str, Any]:
-    return {
-        "http_sd_configs": [{"url": url, "refresh_interval": "5s"}],
-        "relabel_configs": [{"target_label": "cluster", "replacement": _CLUSTER}],
-    }
+def _check_together(gpus: int | None, fault: str | None, *, json: bool, listed: bool, once: bool) -> None:
+    chosen = {"--fault": fault is not None, "--list-faults": listed, "--once": once}
+    named = [name for name, is_given in chosen.items() if is_given]
+    if len(named) > 1:
+        raise typer.BadParameter(f"does not go with {named[1]}", param_hint=named[0])
+    if json and not named:
+        raise typer.BadParameter("goes with --fault, --list-faults or --once", param_hint="--json")
+    if gpus is not None and (listed or fault is not None):
+        raise typer.BadParameter(f"{named[0]} has a cluster of its own", param_hint="--gpus")
 
 
 def _introduce(url: str, cluster: "Described") -> None:

@@ -415,10 +415,11 @@ def read_scenario(text: str, where: str) -> Scenario:
     try:
         return Scenario.model_validate(tree)
     except ValidationError as e:
-        raise ConfigError("; ".join(f"{where}: {_said(error)}" for error in e.errors())) from e
+        raise ConfigError("; ".join(f"{where}: {complaint(error)}" for error in e.errors())) from e
 
 
-def _said(error: Any) -> str:
+def complaint(error: Any) -> str:
+    """Where it is, and what is wrong, of one error of pydantic."""
     path = ""
     for part in error["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"

@@ -55,6 +55,10 @@ def training_text(job_name: str, run: TrainingRun, ranks: Sequence[int], t_s: fl
             "training_step_phase_seconds_total", "counter", "Time in each phase of a step.", own,
             f',phase="{phase}"',
         )  # fmt: skip
+    in_steps = {rank: sum(float(seconds[phase][rank]) for phase in PHASES) for rank in ranks}
+    tell(
+        "training_step_seconds_total", "counter", "Time in steps, the wait for their data included.", in_steps
+    )
     steps = all_ranks(step - run.first_step)
     tell("training_steps_total", "counter", "Steps since the program started.", steps)
     if 0 in ranks:

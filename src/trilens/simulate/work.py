@@ -36,7 +36,9 @@ _ABORTED: Final = 134  # SIGABRT: how PyTorch's watchdog ends a rank whose peers
 _PULL_AGAIN_S: Final = 30.0
 _ANSWERS_AGAIN_S: Final = 30.0  # a machine or a GPU that does not may come back
 _ROUNDING_S: Final = 0.001  # of the timeline: the last step is over when a job ends
-_GRACE_S: Final = 3.0  # that a container takes to stop
+_GRACE_PERIOD_S: Final = 30  # that a container may take to stop
+_GRACE_S: Final = 3.0  # that it takes
+_TERMINATED: Final = 143  # SIGTERM
 
 
 class Work:
@@ -366,8 +368,9 @@ class Work:
             pod.obj = self._api.update(
                 pod.obj, status=pod_life.disrupted(pod.obj["status"], self._api.time, reason, message)
             )
-            said = f"Marking for deletion Pod {pod.namespace}/{pod.name}"
-            self._api.event(pod.obj, "TaintManagerEviction", said, "taint-eviction-controller")
+            if reason == "DeletionByTaintManager":
+                said = f"Marking for deletion Pod {pod.namespace}/{pod.name}"
+                self._api.event(pod.obj, "TaintManagerEviction", said, "taint-eviction-controller")
             self._delete(pod)
             if job.state is JobState.OVER:
                 continue
@@ -490,13 +493,19 @@ class Work:
         if pod.state in (PodState.OVER, PodState.WAITING):
             self._gone(pod)
             return
-        deleted = {"deletionTimestamp": kube_time(self._api.now_ms), "deletionGracePeriodSeconds": 30}
+        # The time by which it has to be gone is what Kubernetes writes down.
+        by_ms = self._api.now_ms + 1000 * _GRACE_PERIOD_S
+        deleted = {"deletionTimestamp": kube_time(by_ms), "deletionGracePeriodSeconds": _GRACE_PERIOD_S}
         pod.obj = self._api.update_meta(pod.obj, **deleted)
         self._timeline.after(_GRACE_S, self._gone, pod)
 
     def _gone(self, pod: SimPod) -> None:
         if pod.state is PodState.GONE:
             return
+        if pod.state is PodState.RUNNING and pod.machine is not None and pod.machine.is_alive:
+            # The kubelet brings it to its end before it lets it go.
+            status = pod_life.ended(pod.obj["status"], self._api.time, "Error", _TERMINATED)
+            pod.obj = self._api.update(pod.obj, status=status)
         pod.state = PodState.GONE
         self._release(pod)
         self._api.delete(pod.obj)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.simulate.calm import plan_calm
 from trilens.simulate.cluster import Cluster
-from trilens.simulate.faults import plan_faults
+from trilens.simulate.faults import plan_faults, strike
 from trilens.simulate.faults.scene import KernelLine, Scene
 from trilens.simulate.holders import gpus_on, holders_on
 from trilens.simulate.jobs import JobState, PodState
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from trilens.simulate.machines import Machine
     from trilens.simulate.objects import ObjectTable
     from trilens.simulate.program_output import PodLines
-    from trilens.simulate.scenario import JobTemplate, Scenario
+    from trilens.simulate.scenario import Fault, JobTemplate, Scenario
+    from trilens.simulate.truth import FaultTruth
 
 _SWEEP_S = 60.0
 
@@ -62,6 +63,7 @@ class World:
         self.scenario = scenario
         self.truth = Truth()
         self._start_ms = start_ms
+        self._seed = seed
         self._api = Cluster(start_ms, seed)
         self._timeline = Timeline(self._api)
         for namespace in sorted({"default", "kube-system", *(job.namespace for job in scenario.jobs)}):
@@ -105,6 +107,16 @@ class World:
             raise ValueError(f"the world is at {self.now_ms} ms already, {to_ms} ms is over")
         self._timeline.run_until(to_ms)
         self._servers.advance(self._work.t_s)
+
+    def strike(self, fault: Fault) -> FaultTruth | None:
+        """Let it go wrong now, whenever it was planned for. None where it finds no target."""
+        number = len(self.truth.faults)
+        chance = random.Random(f"fault {number} that struck {self._seed}")  # noqa: S311 - repeatable
+        return self.truth.faults[number] if strike(self._scene, fault, chance) else None
+
+    def mend(self, number: int) -> bool:
+        """End a fault, by its number in the truth, before its time. Whether it lasted, and can be ended."""
+        return self._scene.mend(self.truth.faults[number])
 
     def dcgm_text(self, node: str) -> bytes:
         """Raises Silent where the exporter does not answer, KeyError where there is no such node."""

@@ -56,13 +56,18 @@ def plan_faults(scene: Scene, seed: int) -> None:
             scene.timeline.after(_next_s(fault, chance), _strike_often, scene, fault, chance)
 
 
+def strike(scene: Scene, fault: Fault, chance: Random) -> bool:
+    """Now. Whether it has found a target."""
+    return _STRIKES[fault.kind](scene, fault, chance)
+
+
 def _strike_once(scene: Scene, fault: Fault, chance: Random, looks_left: int) -> None:
-    if not _STRIKES[fault.kind](scene, fault, chance) and looks_left:
+    if not strike(scene, fault, chance) and looks_left:
         scene.timeline.after(_LOOK_AGAIN_S, _strike_once, scene, fault, chance, looks_left - 1)
 
 
 def _strike_often(scene: Scene, fault: Fault, chance: Random) -> None:
-    _STRIKES[fault.kind](scene, fault, chance)
+    strike(scene, fault, chance)
     scene.timeline.after(_next_s(fault, chance), _strike_often, scene, fault, chance)
 
 

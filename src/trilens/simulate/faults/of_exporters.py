@@ -25,5 +25,5 @@ def ails(scene: Scene, fault: Fault, chance: Random) -> bool:
         machine.looks_different()
         scene.over(told)
 
-    scene.timeline.after(fault.lasts, mend)
+    scene.lasts(told, fault.lasts, mend)
     return True

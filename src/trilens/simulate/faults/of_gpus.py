@@ -86,7 +86,7 @@ def _break(scene: Scene, target: Target, told: FaultTruth, lasts_s: float, *, lo
         show_health(scene.api, machine)
         scene.work.machines_changed()
 
-    scene.timeline.after(lasts_s, mend)
+    scene.lasts(told, lasts_s, mend)
 
 
 def _log_xid(scene: Scene, target: Target, code: int) -> None:

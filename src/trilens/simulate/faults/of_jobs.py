@@ -48,7 +48,7 @@ def _for_a_while(
             scene.on_attempt[job].remove(told)
         scene.over(told)
 
-    scene.timeline.after(fault.lasts, mend)
+    scene.lasts(told, fault.lasts, mend)
     return True
 
 
@@ -281,7 +281,7 @@ def image_pull(scene: Scene, fault: Fault, chance: Random) -> bool:
         scene.work.unpullable.discard(template.name)
         scene.over(told)
 
-    scene.timeline.after(fault.lasts, mend)
+    scene.lasts(told, fault.lasts, mend)
     return True
 
 
@@ -297,5 +297,5 @@ def preemption(scene: Scene, fault: Fault, chance: Random) -> bool:
         scene.work.resume(job)
         scene.over(told)
 
-    scene.timeline.after(max(10.0, fault.lasts), resume)
+    scene.lasts(told, max(10.0, fault.lasts), resume)
     return True

@@ -29,7 +29,7 @@ def exporter_silent(scene: Scene, fault: Fault, chance: Random) -> bool:
         machine.exporter_silences -= 1
         scene.over(told)
 
-    scene.timeline.after(fault.lasts, mend)
+    scene.lasts(told, fault.lasts, mend)
     return True
 
 
@@ -52,6 +52,8 @@ def node_not_ready(scene: Scene, fault: Fault, chance: Random) -> bool:
             stuck.append((job, job.run))
 
     def notice() -> None:
+        if machine.is_alive:
+            return  # it was mended before anybody saw
         machine.is_ready = False
         show_health(scene.api, machine)
         scene.work.show_ready(machine, ready=False)
@@ -80,7 +82,7 @@ def node_not_ready(scene: Scene, fault: Fault, chance: Random) -> bool:
     scene.timeline.after(_NOTICED_AFTER_S, notice)
     if lasts_s > _NOTICED_AFTER_S + _TOLERATED_S:
         scene.timeline.after(_NOTICED_AFTER_S + _TOLERATED_S, send_away)
-    scene.timeline.after(lasts_s, mend)
+    scene.lasts(told, lasts_s, mend)
     return True
 
 

@@ -10,6 +10,7 @@ from trilens.simulate.jobs import JobState, SimJob
 from trilens.simulate.truth import FaultTruth, NodeTruth
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from random import Random
 
     from trilens.simulate.bank import GpuBank
@@ -62,6 +63,7 @@ class Scene:
         self.on_attempt: defaultdict[SimJob, list[FaultTruth]] = defaultdict(
             list
         )  # end with it, at the latest
+        self._mends: dict[int, Callable[[], None]] = {}  # by the identity of the truth about a fault
         work.when_attempt_ends = self._attempt_ended
 
     # Targets
@@ -144,6 +146,18 @@ class Scene:
     def went(self, machine: Machine) -> None:
         node = next(one for one in self.truth.nodes if one.name == machine.name)
         node.to_ms = self.api.now_ms
+
+    def lasts(self, told: FaultTruth, seconds: float, mend: Callable[[], None]) -> None:
+        """So long, unless somebody ends it before."""
+        self._mends[id(told)] = mend
+        self.timeline.after(seconds, self.mend, told)
+
+    def mend(self, told: FaultTruth) -> bool:
+        """Whether it was there to be mended."""
+        mend = self._mends.pop(id(told), None)
+        if mend is not None:
+            mend()
+        return mend is not None
 
     def over(self, told: FaultTruth) -> None:
         if told.to_ms is None:

@@ -15,6 +15,7 @@ from trilens.simulate.cluster import kube_time
 from trilens.simulate.over_http.agents import AGENT_TARGETS, Agents
 from trilens.simulate.over_http.discovery import definitions
 from trilens.simulate.over_http.exporters import DCGM_TARGETS, PROGRAM_TARGETS, Exporters
+from trilens.simulate.over_http.faults import Faults
 from trilens.simulate.over_http.kube_api import KubeApi
 from trilens.simulate.over_http.pace import Pace
 from trilens.simulate.over_http.record_sender import RecordSender
@@ -155,6 +156,7 @@ class SimulatedCluster:
         app.add_routes(KubeApi(self._world.objects, self._news).routes())
         app.add_routes(Exporters(self._world).routes())
         app.add_routes(Agents(self._world).routes())
+        app.add_routes(Faults(self._world).routes())
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LEAVE_S, handler_cancellation=True)
         await runner.setup()
         try:
