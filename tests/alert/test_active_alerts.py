@@ -11,7 +11,9 @@ from trilens.alert.active import ActiveAlerts
 from trilens.alert.manager import RuleManager
 from trilens.alert.rule import AlertingRule
 from trilens.alert.templates.expand import AlertTemplate, External
+from trilens.model.errors import StoreReadOnly
 from trilens.model.labels import LabelFrame, Symbols, make_labels
+from trilens.model.series import STALE_NAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,6 +123,22 @@ def test_without_for_it_fires_at_once_and_a_resolved_one_begins_again(fleet: Fle
         fleet.put("again_hot", at + k * STEP, value)
         states.append([(str(one.state), one.active_ms) for one in watched.run(at + k * STEP)])
     assert states == [[("firing", at)], [("resolved", at)], [("firing", at + 2 * STEP)]]
+
+
+def test_an_alert_for_what_is_gone_resolves(fleet: Fleet) -> None:
+    """Whether somebody tells of the end of its series, or it just is not told of any more."""
+    at = fleet.now_ms
+    watched = Watched(fleet, group("{alert: Gone, expr: gone_hot > 80}"))
+    for workload in ("ended", "silent"):
+        fleet.put("gone_hot", at, 90, workload=workload)
+    assert len(watched.run(at)) == 2
+    fleet.put("gone_hot", at + STEP, STALE_NAN, workload="ended")
+    over = {}
+    for minutes in range(1, 8):
+        for alert in watched.run(at + minutes * MINUTE):
+            if str(alert.state) == "resolved":
+                over.setdefault(dict(alert.labels)["workload"], minutes)
+    assert over == {"ended": 1, "silent": 5}  # five minutes are how long a sample is shown
 
 
 def test_keep_firing_for(fleet: Fleet) -> None:
@@ -254,6 +272,32 @@ def test_an_error_of_who_is_told_ends_nothing(fleet: Fleet) -> None:
     )
     fleet.run(manager, fleet.now_ms)
     assert manager.states()[0].rules[0].health == "ok"
+
+
+def test_a_full_disk_silences_nobody(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(fleet, group("{alert: Full, expr: vector(1)}"))
+
+    def refuse(*_: object) -> None:
+        raise StoreReadOnly("the disk is full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(fleet.store, "append", refuse)
+        assert [str(alert.state) for alert in watched.run(fleet.now_ms)] == ["firing"]
+    assert "the disk is full" in watched.rule.last_error
+
+
+def test_a_clock_that_is_set_back_keeps_no_end_from_being_told(fleet: Fleet) -> None:
+    (found,) = groups(group("{alert: Back, expr: hot}"))
+    rule = found.rules[0]
+    assert isinstance(rule, AlertingRule)
+    active = ActiveAlerts(rule, found, External())
+    hour = 60 * MINUTE
+    active.step(many(1), np.ones(1), hour)
+    assert [str(one.state) for one in active.to_tell(hour)] == ["firing"]
+    active.step(many(1), np.ones(1), 0)
+    assert [str(one.state) for one in active.to_tell(0)] == ["firing"]  # else it would be taken for over
+    active.step(many(0), np.ones(0), STEP // 2)
+    assert [str(one.state) for one in active.to_tell(STEP // 2)] == ["resolved"]
 
 
 def many(count: int) -> LabelFrame:

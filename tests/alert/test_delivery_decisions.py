@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from receivers_at_work import NOW_MS, alert, incident, plan, resolved, symptom
+from servers import until
+from small_disk import enlarge, small_disk
 from trilens.alert.delivery.delivery import Delivery
 from trilens.alert.delivery.notice import decode
 from trilens.alert.delivery.outbox import Outbox, Waiting
@@ -156,8 +159,8 @@ def test_quiet_times(make_desk: Any) -> None:
     desk = make_desk(alerting)
     desk.delivery.take([incident("at nine")])
     assert desk.after(10 * SECOND) == ["day opened at nine"]  # which it is there
-    desk.delivery.take([incident("late"), incident("gone")])
     desk.now_ms += 8 * HOUR
+    desk.delivery.take([incident("late"), incident("gone")])
     desk.delivery.take([incident("grave", severity=Severity.CRITICAL), resolved(incident("at nine"))])
     assert desk.after(10 * SECOND) == ["night opened grave", "day resolved at nine"]  # a page is closed
     desk.delivery.take([resolved(incident("gone"))])
@@ -205,9 +208,24 @@ def test_a_silence_takes_back_what_waits(make_desk: Any) -> None:
     desk = make_desk()
     desk.delivery.take([incident()])
     desk.silence("workload=llm")
+    desk.delivery.look()
     assert desk.after(10 * SECOND) == []
     desk.delivery.take([resolved(incident())])
     assert desk.after(MINUTE) == []
+
+
+def test_what_may_have_arrived_before_it_was_silenced_is_closed(make_desk: Any) -> None:
+    """It was sent, and the server killed before it could note that."""
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.now_ms += MINUTE
+    desk.silence("workload=llm")
+    desk.restart()
+    desk.delivery.take([incident()])
+    assert desk.after(MINUTE) == []
+    desk.restart()
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(0) == ["ops resolved i1"]
 
 
 def test_what_is_no_silence(make_desk: Any) -> None:
@@ -238,6 +256,24 @@ def test_inhibition(make_desk: Any) -> None:
     assert desk.after(10 * SECOND) == ["ops opened hot"]
 
 
+def test_a_label_that_both_lack_is_equal_and_one_that_only_one_has_is_not(make_desk: Any) -> None:
+    """As in Alertmanager."""
+    rule = {"source": ["alertname=NodeDown"], "target": "alertname=GpuHot", "equal": ["rack"]}
+    desk = make_desk({**ONE, "inhibit": [rule]})
+    desk.delivery.take([incident("down", symptom("NodeDown")), incident("hot", symptom("GpuHot"))])
+    desk.delivery.take([incident("racked", symptom("GpuHot", labels={"rack": "r1"}))])
+    assert desk.after(10 * SECOND) == ["ops opened down", "ops opened racked"]
+
+
+def test_a_pattern_of_a_silence_means_whole_values(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.silence('node=~"gpu-1|gpu-2"', "workload!~vision.*")
+    nodes = ("gpu-1", "gpu-11", "my-gpu-1", "gpu-2")
+    desk.delivery.take([incident(node, symptom(node=node)) for node in nodes])
+    desk.delivery.take([incident("vision", symptom(node="gpu-1", workload="vision-7b"))])
+    assert desk.after(10 * SECOND) == ["ops opened gpu-11", "ops opened my-gpu-1", "ops opened vision"]
+
+
 def test_what_came_and_went_while_nobody_could_be_reached_is_told_as_one(make_desk: Any) -> None:
     desk = make_desk()
     desk.delivery.take([incident()])
@@ -249,6 +285,14 @@ def test_what_came_and_went_while_nobody_could_be_reached_is_told_as_one(make_de
     assert notice.is_resolved
     assert len(notice.symptoms) == 2
     assert desk.after(9 * HOUR) == []
+
+
+def test_what_is_over_before_it_was_to_be_told_is_not_told(make_desk: Any) -> None:
+    desk = make_desk({**ONE, "group_wait": "5m"})
+    desk.delivery.take([incident()])
+    assert desk.after(4 * MINUTE) == []
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(HOUR) == []
 
 
 def test_one_that_opens_again_before_its_end_was_told_just_goes_on(make_desk: Any) -> None:
@@ -297,6 +341,36 @@ def test_a_refused_message_is_not_sent_again_and_again(make_desk: Any) -> None:
     assert desk.after(HOUR) == []
 
 
+def test_an_end_that_is_refused_is_told_again_for_a_while(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident("a"), incident("b")])
+    desk.after(10 * SECOND)
+    desk.delivery.take([resolved(incident("a")), resolved(incident("b"))])
+    assert desk.after(0, is_refused=True) == ["ops resolved a", "ops resolved b"]
+    assert desk.after(MINUTE - 1) == []
+    assert desk.after(1, is_refused=True) == ["ops resolved a", "ops resolved b"]
+    desk.delivery.take([incident("b")])  # it is open again, and known there
+    assert desk.after(5 * MINUTE, is_refused=True)[0] == "ops resolved a"
+    assert "ops resolved a" in desk.after(15 * MINUTE, is_refused=True)
+    desk.delivery.take([resolved(incident("b"))])
+    assert [one for one in desk.after(9 * HOUR) if one.endswith(" a")] == []  # and not forever
+
+
+def test_what_a_receiver_took_before_it_refused_is_closed_after_a_restart(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    assert desk.after(10 * SECOND) == ["ops opened i1"]
+    more = incident("i1", symptom(), symptom("SlowJob"))
+    desk.delivery.take([more])
+    assert desk.after(MINUTE, is_refused=True) == ["ops changed i1"]
+    desk.restart()
+    desk.delivery.take([more])
+    assert desk.after(MINUTE, is_refused=True) == ["ops changed i1"]  # and not as if it had never opened
+    desk.delivery.configure(desk.plan)
+    desk.delivery.take([resolved(more)])
+    assert desk.after(0) == ["ops resolved i1"]
+
+
 def test_a_message_that_changes_while_it_is_sent_is_sent_again(make_desk: Any) -> None:
     desk = make_desk()
     desk.delivery.take([incident()])
@@ -317,6 +391,38 @@ def test_a_message_that_is_put_anew_while_it_is_sent_is_not_sent_twice(make_desk
     desk.delivery.settle(desk.plan.outlets[0], taken, is_refused=False)
     assert desk.after(59 * SECOND) == []
     assert desk.after(1 * SECOND) == ["ops changed i1"]  # the other symptom
+
+
+def test_one_that_turns_out_to_be_a_part_of_another_while_it_is_sent_is_closed(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.now_ms += HOUR
+    desk.delivery.take([incident()])
+    desk.now_ms += 10 * SECOND
+    taken = desk.outbox.due("ops", desk.now_ms, 1)
+    desk.delivery.take([replace(resolved(incident()), merged_into="root")])
+    desk.delivery.settle(desk.plan.outlets[0], taken, is_refused=False)
+    ((_, notice),) = desk.send(0)
+    assert (notice.is_resolved, notice.merged_into) == (True, "root")
+    assert desk.after(HOUR) == []
+
+
+def test_a_receiver_that_no_route_leads_to_any_more_is_not_told(make_desk: Any) -> None:
+    desk = make_desk({"receivers": {"ops": HOOK, "ml": HOOK}})
+    desk.delivery.take([incident()])
+    desk.alerting = {**desk.alerting, "routes": [{"to": ["ml"]}]}
+    desk.delivery.configure(plan(desk.alerting))
+    assert desk.after(10 * SECOND) == ["ml opened i1"]
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.after(10 * SECOND)
+    desk.now_ms -= HOUR
+    desk.delivery.take([incident("i1", symptom(), symptom("SlowJob"))])
+    assert desk.after(MINUTE) == ["ops changed i1"]
+    desk.delivery.take([resolved(incident())])
+    assert desk.after(-HOUR) == ["ops resolved i1"]
 
 
 def test_what_is_said_again_has_the_money_of_now(make_desk: Any) -> None:
@@ -349,6 +455,16 @@ def test_what_nobody_keeps_any_more_is_closed(make_desk: Any) -> None:
     assert desk.outbox.told() == []
 
 
+def test_what_nobody_keeps_any_more_is_closed_also_where_its_beginning_still_waits(make_desk: Any) -> None:
+    desk = make_desk()
+    desk.delivery.take([incident()])
+    desk.restart()
+    desk.now_ms += HOUR  # the receiver is away
+    desk.delivery.look()
+    assert desk.after(HOUR) == ["ops opened i1"]
+    assert desk.after(0) == ["ops resolved i1"]
+
+
 def test_the_queue_is_bounded_and_what_is_over_goes_first(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "queue.sqlite")
     rows = [Waiting("ops", f"k{n}", b"x", n in (2, 3), NOW_MS + n, NOW_MS) for n in range(6)]
@@ -368,6 +484,51 @@ def test_a_damaged_queue_is_set_aside(tmp_path: Path) -> None:
     assert file.with_name("queue.sqlite.damaged").exists()
 
 
+def test_a_queue_that_is_damaged_somewhere_is_set_aside(tmp_path: Path) -> None:
+    file = tmp_path / "queue.sqlite"
+    outbox = Outbox(file)
+    outbox.put([Waiting("ops", f"k{n}", b"x" * 500, False, 0, 0) for n in range(100)], 100)
+    outbox.close()
+    whole = bytearray(file.read_bytes())
+    whole[8192:] = b"\xff" * (len(whole) - 8192)  # its beginning reads well
+    file.write_bytes(whole)
+    assert Outbox(file).backlogs() == {}
+    assert file.with_name("queue.sqlite.damaged").exists()
+
+
+def test_what_the_disk_does_not_take_is_told_and_kept_when_it_does(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        desk = Desk(disk / "queue.sqlite", ONE)
+        desk.delivery.take([incident("told")])
+        assert desk.after(10 * SECOND) == ["ops opened told"]
+        with (disk / "else").open("wb") as other, pytest.raises(OSError, match="No space"):
+            while True:
+                other.write(bytes(65_536))
+        many = tuple(f"ml/Job/{n}" for n in range(10_000))  # no page has room for it
+        desk.delivery.take([incident("new", workloads=many), resolved(incident("told"))])
+        assert desk.after(0) == ["ops resolved told"]
+        assert desk.after(10 * SECOND) == ["ops opened new"]
+        assert desk.after(HOUR) == []
+        enlarge(disk)
+        until(lambda: _is_on_disk(desk, disk / "queue.sqlite"), "it is not kept")
+        desk.restart()
+        assert {one.key for one in desk.outbox.told()} == {"new"}
+        desk.outbox.close()
+
+
+def _is_on_disk(desk: Desk, file: Path) -> bool:
+    """What another process would find, were this one killed now."""
+    desk.outbox.backlogs()
+    found = file.parent.parent / "found"
+    found.mkdir(exist_ok=True)
+    for part in file.parent.glob(f"{file.name}*"):
+        shutil.copy(part, found)
+    outbox = Outbox(found / file.name)
+    keys = {one.key for one in outbox.told()}
+    outbox.close()
+    return keys == {"new"}
+
+
 def test_alerts_go_to_each_alertmanager_as_they_stand_now(make_desk: Any) -> None:
     urls = ["http://127.0.0.1:9", "http://127.0.0.1:10"]
     desk = make_desk({"receivers": {"am": {"alertmanager": {"urls": urls}}, "ops": HOOK}})
@@ -381,8 +542,8 @@ def test_alerts_go_to_each_alertmanager_as_they_stand_now(make_desk: Any) -> Non
     bodies = sorted((message.body.decode() for message in due), key=lambda body: '"n2"' in body)
     assert '"node":"n1"' in bodies[0]
     assert '"site":"berlin"' in bodies[0]
-    assert '"endsAt":"2027-01-15T08:00:00.000Z"' in bodies[0]  # its end, and not when it would be forgotten
-    assert '"endsAt":"2027-01-15T08:04:00.000Z"' in bodies[1]
+    assert '"endsAt":"2027-01-15T08:00:00Z"' in bodies[0]  # its end, and not when it would be forgotten
+    assert '"endsAt":"2027-01-15T08:04:00Z"' in bodies[1]
 
 
 def test_a_wrong_pattern_says_where_it_stands() -> None:

@@ -156,7 +156,7 @@ tests:
     ("text", "message"),
     [
         ("tests:\n- input_serie: []\n", ":2:3: unknown setting 'tests[0].input_serie' (did you mean "),
-        ("group_eval_order: [a, b, a]\n", ":1:26: group name repeated in evaluation order: a"),
+        ("group_eval_order: [a, b, a]\n", ":1:26: group_eval_order[2]: group name repeated"),
         ("tests:\n- alert_rule_test: [{eval_time: 5m}]\n", "misses required attribute alertname"),
         ("tests:\n- start_timestamp: soon\n", "'soon' is not a time"),
         ("tests:\n- input_series: [{series: x, values: 1 two}]\n", "cannot read the values 'two'"),

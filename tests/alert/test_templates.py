@@ -49,7 +49,7 @@ a {{- /* c */ -}} b {{- " c " -}} d {{/* a comment */}} e
 {{ humanize 1234567.0 }} {{ humanize 0.00012 }} {{ humanize "12" }} {{ humanize -5 }} {{ humanize 0 }} {{ humanize 999.99 }} {{ humanize 999999 }} {{ humanize 1e30 }} {{ humanize "-Inf" }} {{ humanize "NaN" }}
 {{ humanize1024 123456 }} {{ humanize1024 1 }} {{ humanize1024 1023.99 }} {{ humanize1024 -2048 }} {{ humanizePercentage 0.12345 }} {{ humanizePercentage 1e7 }}
 {{ humanizeDuration 123456.789 }} {{ humanizeDuration 0.0123 }} {{ humanizeDuration 59.99999 }} {{ humanizeDuration 3600 }} {{ humanizeDuration -90061 }} {{ humanizeDuration 1e-9 }} {{ humanizeDuration 0 }} {{ humanizeDuration "Inf" }}
-{{ humanizeTimestamp 1435065584.128 }} {{ humanizeTimestamp 0 }} {{ humanizeTimestamp -1.5 }} {{ toTime 1700000000 }} {{ (toTime 1700000000).Year }} {{ (toTime 0).Month }} {{ (toTime $value).Format "2006-01-02T15:04:05Z07:00 Mon Jan" }}
+{{ humanizeTimestamp 1435065584.128 }} {{ humanizeTimestamp 0 }} {{ humanizeTimestamp -1.5 }} {{ toTime 1700000000 }} {{ (toTime 1700000000).Year }} {{ (toTime 0).Month }} {{ (toTime $value).Format "2006-01-02T15:04:05Z07:00 Mon Jan" }} {{ (toTime 1700000000).Format "Jan 2 3:04:05 pm | _2/1/06 PM Monday" }}
 {{ parseDuration "1h30m" }} {{ tableLink "up > 1" }} {{ graphLink "up" }} {{ len $labels }} {{ len "é" }} {{ index $labels "job" }} {{ slice "abcdef" 1 3 }} {{ (args 1 "two").arg1 }} {{ (args 1).arg9 }}
 {{ $value | printf "%.2f" }} {{ .Value | humanize }} {{ ($labels.instance) | toUpper }} {{ "a" | printf "%s-%s" "b" }} {{ print "a" | toUpper | printf "%q" }}
 {{ gt $value 5 }}

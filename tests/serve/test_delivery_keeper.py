@@ -17,7 +17,7 @@ import pytest
 from receivers_at_work import ANSWER_S, Alertmanager, HttpReceiver, alert, incident, plan, resolved
 from servers import free_port, until
 from trilens.alert.delivery.delivery import Delivery
-from trilens.alert.delivery.outbox import Outbox
+from trilens.alert.delivery.outbox import Outbox, Waiting
 from trilens.alert.delivery.sender import Sender
 from trilens.alert.delivery.silences import Silences
 from trilens.model.errors import NotFound, StoreError
@@ -78,6 +78,29 @@ def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path) -> None:
         assert receiver.posted.empty()
 
 
+def test_one_that_asks_for_no_time_is_not_asked_without_end(tmp_path: Path) -> None:
+    with HttpReceiver(answers=[(503, {"Retry-After": "0"}, b"")] * 2) as receiver:
+        one = plan({"receivers": {"ops": {"webhook": {"url": receiver.url}}}, **AT_ONCE})
+        outbox = Outbox(tmp_path / "queue.sqlite")
+        delivery = Delivery(one, outbox, Silences(outbox))
+        sender = Sender(one.outlets[0], outbox, delivery, first_pause_s=10.0)
+        delivery.take([incident()])
+        assert [sender.send_due() > pause_s for pause_s in (7.0, 14.0)] == [True, True]
+
+
+def test_a_message_that_cannot_be_read_keeps_no_other_from_being_sent(tmp_path: Path) -> None:
+    with HttpReceiver() as receiver:
+        one = plan({"receivers": {"ops": {"webhook": {"url": receiver.url}}}, **AT_ONCE})
+        outbox = Outbox(tmp_path / "queue.sqlite")
+        outbox.put([Waiting("ops", "i0", b"{}", False, 0, 0)], 10)  # as of another version
+        delivery = Delivery(one, outbox, Silences(outbox))
+        sender = Sender(one.outlets[0], outbox, delivery)
+        delivery.take([incident()])
+        sender.send_due()
+        assert receiver.next().json["trilens"]["incident"] == "i1"
+        assert (sender.state.refused, sender.state.sent, outbox.backlogs()) == (1, 1, {})
+
+
 def test_a_refused_message_is_reported_and_the_next_one_sent(tmp_path: Path) -> None:
     with HttpReceiver(answers=[(400, {}, b"no such channel")]) as receiver:
         keeper = keeper_of(tmp_path, {"ops": {"webhook": {"url": receiver.url}}})
@@ -128,6 +151,20 @@ def test_other_receivers_while_it_runs(tmp_path: Path) -> None:
         assert new.next().json["trilens"]["occasion"] == "resolved"
         keeper.stop()
         assert old.posted.empty()
+
+
+def test_other_receivers_are_told_though_the_disk_is_full_when_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with HttpReceiver() as old, HttpReceiver() as new:
+        keeper = keeper_of(tmp_path, {"ops": {"webhook": {"url": old.url}}})
+        keeper.start()
+        with monkeypatch.context() as disk:
+            disk.setattr(Outbox, "keep_outlets", Mock(side_effect=StoreError("the disk is full")))
+            keeper.configure(plan({"receivers": {"ops": {"webhook": {"url": new.url}}}, **AT_ONCE}))
+        keeper.take([incident()])
+        assert new.next().json["trilens"]["occasion"] == "opened"
+        keeper.stop()
 
 
 def test_a_queue_that_cannot_be_kept_is_an_error_where_there_is_somebody_to_tell(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ MAIL = {"server": "smtp:25", "from": "a@b", "to": ["c@d"]}
         ({"receivers": {"a": {"slack": {"url": "hooks.example"}}}}, "is not an http:// or https:// URL"),
         ({"receivers": {"a": {"slack": {"url": "${NOT_THERE}"}}}}, "the environment has no NOT_THERE"),
         ({"receivers": {"a": {"pagerduty": {"routing_key": "k", "routing_key_file": "f"}}}}, "not both"),
-        ({"receivers": {"a": {"webhook": {}}}}, "url is missing"),
+        ({"receivers": {"a": {"webhook": {}}}}, "give url or url_file"),
         ({"receivers": {"a": {"alertmanager": {}}}}, "give url, or urls for several"),
         ({"receivers": {"a": {"alertmanager": {"urls": ["http://a", "http://a/"]}}}}, "given twice"),
         ({"receivers": {"a": {"mail": {**MAIL, "server": "smtp"}}}}, "'smtp' is not HOST:PORT"),

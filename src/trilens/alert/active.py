@@ -54,10 +54,10 @@ class _Active:
     fired_ms: int | None = None
     resolved_ms: int | None = None
     keep_firing_since_ms: int | None = None
-    sent_ms: int | None = None
-    awaited_until_ms: int | None = (
-        None  # set where it was there before a restart, and has not been seen since
-    )
+    told_as: AlertState | None = None
+    told_ms: int = 0
+    # Set where it was there before a restart, and has not been seen since.
+    awaited_until_ms: int | None = None
 
 
 class ActiveAlerts:
@@ -201,9 +201,9 @@ class ActiveAlerts:
             for one in self._alerts.values():
                 if one.state is AlertState.PENDING or one.awaited_until_ms is not None:
                     continue  # of an awaited one there is nothing to say yet
-                is_news = one.sent_ms is None or (one.resolved_ms or 0) > one.sent_ms
-                if is_news or at_ms - (one.sent_ms or 0) >= RESEND_MS:
-                    one.sent_ms = at_ms
+                # The clock may have been set back since: then it is time, too.
+                if one.told_as is not one.state or abs(at_ms - one.told_ms) >= RESEND_MS:
+                    one.told_as, one.told_ms = one.state, at_ms
                     told.append(self._alert(one, valid_until_ms))
         return told
 

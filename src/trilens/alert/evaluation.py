@@ -200,7 +200,8 @@ class GroupEvaluator:
             rule_state.recorded = self._recorded(state, rule_state, _ALERT_SERIES, seen_ms, guard)
         if rule_state.active is None:
             active = ActiveAlerts(rule, state.group, self._external)
-            active.restore(self._active_before(rule, seen_ms, guard), at_ms, awaited=rule_state.alone)
+            before = self._active_before(rule, at_ms, state.group.query_offset_ms, guard)
+            active.restore(before, at_ms, awaited=rule_state.alone)
             rule_state.active = active
 
         def ask(query: str) -> list[tuple[dict[str, str], float]]:
@@ -212,11 +213,15 @@ class GroupEvaluator:
         rule_state.active.step(answer.labels, answer.values[:, 0], at_ms, ask)
         if not len(rule_state.active) and not len(rule_state.recorded):
             return None, []
-        outcome = rule_state.recorded.record(self._sink, *rule_state.active.series(), seen_ms)
+        to_tell = rule_state.active.to_tell(at_ms)
+        try:
+            outcome = rule_state.recorded.record(self._sink, *rule_state.active.series(), seen_ms)
+        except TrilensError as e:  # a disk that is full is no reason to keep silent
+            return str(e), to_tell
         for metric in (ALERTS, ALERTS_FOR_STATE):
             seen.recorded(metric)
         state.samples += len(rule_state.recorded)
-        return _told(outcome), rule_state.active.to_tell(at_ms)
+        return _told(outcome), to_tell
 
     def _recorded(
         self, state: GroupState, rule_state: RuleState, names: str, at_ms: int, guard: QueryGuard
@@ -227,10 +232,16 @@ class GroupEvaluator:
             self._shown_before(rule_state.rule, names, state.group.interval_ms, at_ms, guard)
         )
 
-    def _active_before(self, rule: AlertingRule, at_ms: int, guard: QueryGuard) -> Iterator[Before]:
-        """What was active when this rule was last evaluated, before a restart."""
+    def _active_before(
+        self, rule: AlertingRule, at_ms: int, offset_ms: int, guard: QueryGuard
+    ) -> Iterator[Before]:
+        """What was active when this rule was last evaluated, before a restart; it was written `offset_ms`
+        earlier than that."""
+        seen_ms = at_ms - offset_ms
         request = SelectRequest(
-            (Matcher(METRIC_NAME, "=", ALERTS_FOR_STATE), *_own(rule)), at_ms - OUTAGE_TOLERANCE_MS, at_ms - 1
+            (Matcher(METRIC_NAME, "=", ALERTS_FOR_STATE), *_own(rule)),
+            seen_ms - OUTAGE_TOLERANCE_MS,
+            seen_ms - 1,
         )
         found = self._source.select(request, guard)
         t, v, offsets = found.samples
@@ -239,7 +250,7 @@ class GroupEvaluator:
         for row in alive[np.isfinite(v[last[alive]])].tolist():
             labels = found.labels.labels(row)
             del labels[METRIC_NAME]
-            yield Before(make_labels(labels), int(v[last[row]]) * 1000, int(t[last[row]]))
+            yield Before(make_labels(labels), int(v[last[row]]) * 1000, int(t[last[row]]) + offset_ms)
 
     def _shown_before(
         self, rule: Rule, names: str, interval_ms: int, at_ms: int, guard: QueryGuard

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field
 
 from trilens.alert.rule import AlertingRule, RecordingRule, Rule, RuleGroup
+from trilens.alert.rule_part import RulePart, read_part, refuse
 from trilens.alert.templates.expand import alert_template
-from trilens.collect.config_section import Section, Text
+from trilens.collect.config_section import Text  # noqa: TC001  # pydantic reads it at run time
 from trilens.model.errors import ConfigError, PromQLSyntaxError, QueryError, TemplateError, line_and_column
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.promql.parse import parse
-from trilens.settings.duration import Duration  # noqa: TC001  # pydantic reads it at run time
-from trilens.settings.explain import explain
+from trilens.settings.duration import Duration, in_ms
 from trilens.settings.yaml_file import Place, YamlFile, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ if TYPE_CHECKING:
 _METRIC_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _ZERO: Final = timedelta()
-
-
-class RulePart(Section):
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_is_left_out(cls, value: Any) -> Any:
-        """A key with nothing behind it is as good as none."""
-        return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
 class RuleSection(RulePart):
@@ -58,13 +49,7 @@ class FileSection(RulePart):
     groups: tuple[Any, ...] = ()  # each is read by itself, so that one with an error leaves the others
 
 
-_KEYS: Final = sorted(
-    {
-        field.alias or name
-        for section in (RuleSection, GroupSection, FileSection)
-        for name, field in section.model_fields.items()
-    }
-)
+_PARTS: Final = (RuleSection, GroupSection, FileSection)
 
 
 class RuleFile(NamedTuple):
@@ -101,7 +86,7 @@ def parse_rules(text: str, file: Path, interval: timedelta) -> tuple[RuleGroup, 
 def _groups(document: YamlFile, interval: timedelta) -> RuleFile:
     """Raises ConfigError where there are no groups to be seen."""
     place = Place(document)
-    section = _read(FileSection, document.tree if document.tree is not None else {}, place)
+    section = read_part(FileSection, document.tree if document.tree is not None else {}, place, _PARTS)
     seen: set[str] = set()
     groups, troubles = [], []
     for i, tree in enumerate(section.groups):
@@ -113,33 +98,23 @@ def _groups(document: YamlFile, interval: timedelta) -> RuleFile:
 
 
 def _group(document: YamlFile, tree: Any, at: Place, seen: set[str], interval: timedelta) -> RuleGroup:
-    group = _read(GroupSection, tree, at)
+    group = read_part(GroupSection, tree, at, _PARTS)
     if not group.name:
-        _refuse(at, "a group needs a name")
+        refuse(at, "a group needs a name")
     if group.name in seen:
-        _refuse(at / "name", f"the group {group.name!r} is in this file a second time")
+        refuse(at / "name", f"the group {group.name!r} is in this file a second time")
     seen.add(group.name)
-    every = _ms(group.interval or interval)
+    every = in_ms(group.interval or interval)
     _check_label_names(group.labels, at / "labels")
     rules = tuple(_rule(rule, group, at / "rules" / k) for k, rule in enumerate(group.rules))
-    return RuleGroup(str(document.file), group.name, every, _ms(group.query_offset), group.limit, rules)
-
-
-_S = TypeVar("_S", bound=Section)
-
-
-def _read(section: type[_S], tree: Any, at: Place) -> _S:
-    try:
-        return section.model_validate(tree)
-    except ValidationError as e:
-        raise explain(e, at, _nearest) from e
+    return RuleGroup(str(document.file), group.name, every, in_ms(group.query_offset), group.limit, rules)
 
 
 def _rule(rule: RuleSection, group: GroupSection, at: Place) -> Rule:
     if bool(rule.record) == bool(rule.alert):
-        _refuse(at, "a rule has either `record` or `alert`")
+        refuse(at, "a rule has either `record` or `alert`")
     if not rule.expr.strip():
-        _refuse(at, "a rule needs an `expr`")
+        refuse(at, "a rule needs an `expr`")
     _check_expr(rule.expr, at / "expr")
     _check_label_names(rule.labels, at / "labels")
     labels = tuple(sorted({**group.labels, **rule.labels}.items()))
@@ -150,18 +125,18 @@ def _rule(rule: RuleSection, group: GroupSection, at: Place) -> Rule:
         return AlertingRule(
             rule.alert,
             rule.expr,
-            _ms(rule.for_),
-            _ms(rule.keep_firing_for),
+            in_ms(rule.for_),
+            in_ms(rule.keep_firing_for),
             labels,
             make_labels(rule.annotations),
         )
     if not _METRIC_NAME.fullmatch(rule.record):
-        _refuse(at / "record", f"{rule.record!r} is not a metric name")
+        refuse(at / "record", f"{rule.record!r} is not a metric name")
     for key, given in (("for", rule.for_), ("keep_firing_for", rule.keep_firing_for)):
         if given:
-            _refuse(at / key, f"`{key}` is for alerts; a recording rule has none")
+            refuse(at / key, f"`{key}` is for alerts; a recording rule has none")
     if rule.annotations:
-        _refuse(at / "annotations", "annotations are for alerts; a recording rule has none")
+        refuse(at / "annotations", "annotations are for alerts; a recording rule has none")
     return RecordingRule(rule.record, rule.expr, labels)
 
 
@@ -180,7 +155,7 @@ def _check_expr(expr: str, at: Place) -> None:
 def _check_label_names(labels: dict[str, str], at: Place) -> None:
     for name in labels:
         if not _LABEL_NAME.fullmatch(name) or name == METRIC_NAME:
-            _refuse(at / name, f"{name!r} is not a label name that a rule may set")
+            refuse(at / name, f"{name!r} is not a label name that a rule may set")
 
 
 def _check_templates(alert: str, texts: dict[str, str], at: Place) -> None:
@@ -188,17 +163,4 @@ def _check_templates(alert: str, texts: dict[str, str], at: Place) -> None:
         try:
             alert_template(alert, text)
         except TemplateError as e:
-            _refuse(at / name, str(e))
-
-
-def _refuse(at: Place, message: str) -> NoReturn:
-    raise ConfigError(f"{at}: {message}", where=at.where)
-
-
-def _nearest(at: Place) -> str | None:
-    found = difflib.get_close_matches(str(at.path[-1]), _KEYS, n=1)
-    return found[0] if found else None
-
-
-def _ms(duration: timedelta) -> int:
-    return round(duration.total_seconds() * 1000)
+            refuse(at / name, str(e))

@@ -7,13 +7,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
 from trilens.alert.delivery.delivery import Delivery
 from trilens.alert.delivery.outbox import Backlog, Outbox
 from trilens.alert.delivery.sender import Sender
 from trilens.alert.delivery.silences import Silences
 from trilens.model.errors import ConfigError, DeliveryError, NotFound, StoreError
+from trilens.serve.delivery_metrics import delivery_metrics
 from trilens.serve.questions import clock_ms
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ class DeliveryKeeper:
         self._thread = threading.Thread(target=self._run, name="trilens-delivery", daemon=True)
 
     def listen(self, listener: ToldListener) -> None:
-        """Told that an incident (its id) was told to a receiver (its name), and when; before `start`."""
+        """Told that an incident (its id) was told to an outlet (its name), and when; before `start`."""
         self._listeners.append(listener)
 
     def ask(self, open_incidents: Callable[[], Sequence[Incident]]) -> None:
@@ -100,8 +99,7 @@ class DeliveryKeeper:
         if self._thread.is_alive():
             self._thread.join()
         with self._lock:
-            for sender in self._senders:
-                sender.stop()
+            _stop(self._senders)
         self._outbox.close()
 
     def take(self, incidents: Sequence[Incident]) -> None:
@@ -126,11 +124,9 @@ class DeliveryKeeper:
         """Receivers that did not change go on."""
         with self._lock:
             kept = {sender.outlet.name: sender for sender in self._senders if sender.outlet in plan.outlets}
-            for sender in self._senders:
-                if sender.outlet.name not in kept:
-                    sender.stop()
+            _stop([sender for sender in self._senders if sender.outlet.name not in kept])
             self._plan = plan
-            self._delivery.configure(plan)
+            self._on_disk(lambda: self._delivery.configure(plan))
             self._senders = [kept.get(outlet.name) or self._sender(outlet) for outlet in plan.outlets]
             if self._is_started:
                 for sender in self._senders:
@@ -161,36 +157,7 @@ class DeliveryKeeper:
         return [Tried(outlet.where, _try(outlet)) for outlet in outlets]
 
     def metrics(self) -> Iterator[Metric]:
-        names = ["receiver", "outlet"]
-        sent = CounterMetricFamily("trilens_notifications_sent", "Messages that were taken.", labels=names)
-        failed_help = "Tries that failed; a message may take several."
-        failed = CounterMetricFamily("trilens_notifications_failed", failed_help, labels=names)
-        refused_help = "Messages that a receiver will not take."
-        refused = CounterMetricFamily("trilens_notifications_refused", refused_help, labels=names)
-        dropped_help = "Messages given up for want of room."
-        dropped = CounterMetricFamily("trilens_notifications_dropped", dropped_help, labels=names)
-        waiting = GaugeMetricFamily(
-            "trilens_notifications_waiting", "Messages that are to be sent.", labels=names
-        )
-        oldest_help = "For how long the oldest of them has been waiting."
-        oldest = GaugeMetricFamily("trilens_notifications_oldest_seconds", oldest_help, labels=names)
-        now_ms = self._now_ms()
-        try:
-            reports = self.reports()
-        except StoreError:  # the log says so, and a page of metrics must not fail
-            return
-        for outlet, state, backlog, given_up in reports:
-            of = [outlet.receiver, outlet.where]
-            sent.add_metric(of, state.sent)
-            failed.add_metric(of, state.failed)
-            refused.add_metric(of, state.refused)
-            dropped.add_metric(of, given_up)
-            waiting.add_metric(of, backlog.count)
-            waited_s = max(now_ms - backlog.oldest_ms, 0) / 1000 if backlog.count else 0.0
-            oldest.add_metric(of, waited_s)
-        yield from (sent, failed, refused, dropped, waiting, oldest)
-        active = len(self.silences.active(now_ms))
-        yield GaugeMetricFamily("trilens_silences_active", "Silences in force.", active)
+        return delivery_metrics(self, self._now_ms())
 
     def _sender(self, outlet: Outlet) -> Sender:
         return Sender(
@@ -241,6 +208,13 @@ def _outbox(plan: Plan, file: Path) -> Outbox:
             raise StoreError(f"cannot keep what is to be told in {file}: {e}", hint=hint) from e
         log.warning("silences will not outlive this process", extra={"file": str(file), "error": str(e)})
         return Outbox(None)
+
+
+def _stop(senders: Sequence[Sender]) -> None:
+    for sender in senders:
+        sender.stop()
+    for sender in senders:
+        sender.join()
 
 
 def _try(outlet: Outlet) -> str | None:

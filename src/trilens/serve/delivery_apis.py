@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from trilens.serve.questions import Questions
 
 _LONGEST_TEXT: Final = 2_000
+_LATEST_MS: Final = 253_402_300_799_999  # the end of the year 9999: nobody can show what is later
+
+_Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)]
 
 
 class ReceiverAnswer(msgspec.Struct, frozen=True):
@@ -61,10 +64,10 @@ class SilenceAnswer(msgspec.Struct, frozen=True):
 
 class NewSilence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     matchers: tuple[str, ...]
-    to_ms: int
+    to_ms: _Moment
     author: str
     comment: str
-    from_ms: int | None = None  # now
+    from_ms: _Moment | None = None  # now
 
 
 @dataclass(frozen=True, slots=True)

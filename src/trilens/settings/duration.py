@@ -30,9 +30,13 @@ def duration_ms(text: str) -> int:
     return sum(int(match[unit]) * size for unit, size in _UNIT_MS.items() if match[unit])
 
 
+def in_ms(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)
+
+
 def format_duration(value: timedelta) -> str:
     """The shortest exact spelling: 90 s is `1m30s`."""
-    rest = round(value.total_seconds() * 1000)
+    rest = in_ms(value)
     if rest == 0:
         return "0s"
     parts = []

@@ -140,16 +140,23 @@ class WebhookSettings(ReceivingEndpoint):
     """Gets what an Alertmanager posts to webhooks, and more."""
 
     url: str | None = Field(default=None, description="Where it is posted.")
+    url_file: Path | None = Field(default=None, description="A file that holds the URL: it may be a secret.")
     secret: Secret | None = Field(default=None, description="Posts are signed with it (HMAC-SHA256).")
     secret_file: Path | None = Field(default=None, description="A file that holds that secret.")
 
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:
-        if self.url is None:
-            raise ValueError("url is missing")
+        _one_of(self.url, self.url_file, "url")
         if self.secret is not None and self.secret_file is not None:
             raise ValueError("give secret or secret_file, not both")
         return self
+
+    def read_url(self) -> str:
+        """Raises ConfigError."""
+        if self.url is not None:
+            return self.url
+        what = "the webhook's URL"
+        return _checked_url(read_secret(None, self.url_file, what) or "", what)
 
     def read_signing_secret(self) -> str | None:
         """Raises ConfigError."""

@@ -5,23 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from trilens.alert.delivery.inhibition import Inhibited
-from trilens.alert.delivery.known import Known, having_heard, lost_sight_of, occasion_of
+from trilens.alert.delivery.known import (
+    Known,
+    asked_anew,
+    end_again_ms,
+    having_heard,
+    having_refused,
+    lost_sight_of,
+    occasion_of,
+)
+from trilens.alert.delivery.muting import Muting
 from trilens.alert.delivery.notice import Notice, Occasion, decode, encode, notice_of
 from trilens.alert.delivery.outbox import Told, Waiting
 from trilens.alert.delivery.raw_alert import alert_body, alert_key
 from trilens.alert.delivery.routes import receivers_of
-from trilens.alert.delivery.silences import is_silenced
 from trilens.model.incident import IncidentState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
-    from trilens.alert.delivery.matching import Matchers
     from trilens.alert.delivery.outbox import Outbox
     from trilens.alert.delivery.outlet import Outlet
     from trilens.alert.delivery.plan import Plan
@@ -43,11 +50,6 @@ class _Open(NamedTuple):
     notice: Notice  # as of one that opens
     receivers: dict[str, Timing]
 
-    @property
-    def lasting(self) -> list[dict[str, str]]:
-        """The labels of the symptoms that last."""
-        return [symptom.labels for symptom in self.notice.symptoms if symptom.ended_ms is None]
-
 
 class Delivery:
     """Thread-safe."""
@@ -61,7 +63,7 @@ class Delivery:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         on_told: Callable[[str, str, int], None] | None = None,
     ) -> None:
-        """`on_told` gets an incident's id, the receiver's name and the moment, once a message was taken."""
+        """`on_told` gets an incident's id, the outlet's name and the moment, once a message was taken."""
         self.dropped: Counter[str] = Counter()  # messages, by outlet, for want of room
         self._plan = plan
         self._outbox = outbox
@@ -72,8 +74,10 @@ class Delivery:
         self._open: dict[str, _Open] = {}
         self._over: dict[str, Incident] = {}  # those of which that is not on disk yet
         self._put_last: dict[_Place, tuple[Occasion, Incident]] = {}  # of what waits, if put since the start
-        known = {(one.outlet, one.key): msgspec.json.decode(one.about, type=Known) for one in outbox.told()}
-        self._known = {place: one for place, one in known.items() if not one.refusals}
+        self._known = {
+            (one.outlet, one.key): msgspec.json.decode(one.about, type=Known) for one in outbox.told()
+        }
+        self._ask_anew()
         outbox.keep_outlets({outlet.name for outlet in plan.outlets})
         waiting = self._waiting()
         self._began_ms = now_ms()
@@ -82,16 +86,16 @@ class Delivery:
         self._unclaimed = {key for _, key in (*self._known, *waiting)} - ending
 
     def configure(self, plan: Plan) -> None:
-        """Other receivers and routes. What was refused is tried again: the reason may have been put right."""
+        """Other receivers and routes. What was refused is tried again: the reason may have been put right.
+        Raises StoreError, and `look` tries again."""
         with self._lock:
             self._plan = plan
             names = {outlet.name for outlet in plan.outlets}
-            self._outbox.keep_outlets(names)
-            self._known = {
-                place: one for place, one in self._known.items() if place[0] in names and not one.refusals
-            }
+            self._known = {place: one for place, one in self._known.items() if place[0] in names}
             self._open = {id: self._opened(one.incident) for id, one in self._open.items()}
-        self.look()
+            self._outbox.keep_outlets(names)
+            self._ask_anew()
+            self.look()
 
     def take(self, incidents: Sequence[Incident]) -> None:
         """New ones and those that changed; after a start, all that are open. On disk when it returns; raises
@@ -135,7 +139,8 @@ class Delivery:
             self._decide(self._open)
             if self._unclaimed and self._now_ms() > self._began_ms + _CLAIMED_MS:
                 self._put(list(self._of_unclaimed()))
-                self._unclaimed.clear()
+                # Whoever has yet to hear that one opened is told of its end after that.
+                self._unclaimed &= {key for (_, key), one in self._waiting().items() if not one.is_over}
 
     def settle(self, outlet: Outlet, messages: Sequence[Waiting], *, is_refused: bool) -> None:
         """They were sent, or will never be."""
@@ -145,23 +150,30 @@ class Delivery:
         now_ms = self._now_ms()
         with self._lock:
             heard: dict[str, Known] = {}
-            over = []
+            again: list[Waiting] = []
             for message in messages:
-                notice = decode(message.body)
-                if notice.is_resolved:
-                    over.append(message.key)
-                else:
-                    before = self._known.get((outlet.name, message.key))
-                    heard[message.key] = having_heard(before, notice, now_ms, is_refused=is_refused)
-            told = [Told(outlet.name, key, msgspec.json.encode(one)) for key, one in heard.items()]
-            self._outbox.done(messages, told, over)
-            for key in over:
-                self._known.pop((outlet.name, key), None)
-            self._known.update(((outlet.name, key), one) for key, one in heard.items())
+                before = self._known.get((outlet.name, message.key))
+                pause_ms = end_again_ms(before) if message.is_over and is_refused else None
+                if pause_ms is not None:
+                    again.append(replace(message, due_ms=now_ms + pause_ms))
+                if is_refused and (pause_ms is not None or not message.is_over):
+                    heard[message.key] = having_refused(before, now_ms)  # it may not even be readable
+                elif not message.is_over:
+                    heard[message.key] = having_heard(before, decode(message.body), now_ms)
+            self._note(outlet.name, messages, heard)
             self._decide_again(outlet.name, heard)
+            self._put([one for one in again if one.key not in self._open])
         if self._on_told is not None and not is_refused:
             for message in messages:
-                self._on_told(message.key, outlet.receiver, now_ms)
+                self._on_told(message.key, outlet.name, now_ms)
+
+    def _note(self, outlet: str, messages: Sequence[Waiting], heard: Mapping[str, Known]) -> None:
+        over = [message.key for message in messages if message.key not in heard]
+        told = [Told(outlet, key, msgspec.json.encode(one)) for key, one in heard.items()]
+        self._outbox.done(messages, told, over)
+        for key in over:
+            self._known.pop((outlet, key), None)
+        self._known.update(((outlet, key), one) for key, one in heard.items())
 
     def upkeep(self) -> None:
         """Forget what will never be told of again. Once in a while."""
@@ -176,10 +188,16 @@ class Delivery:
             for place in old:
                 del self._known[place]
 
-    def _decide_again(self, outlet: str, told: Container[str]) -> None:
+    def _ask_anew(self) -> None:
+        """Those who refused: what was in the way may have been put right."""
+        anew = {place: asked_anew(one) for place, one in self._known.items()}
+        self._known = {place: one for place, one in anew.items() if one is not None}
+        self._outbox.forget([place for place, one in anew.items() if one is None])
+
+    def _decide_again(self, outlet: str, heard: Mapping[str, Known]) -> None:
         """What was put while it was sent was for one who knew less."""
-        waiting = self._outbox.waiting([outlet]).items()
-        renewed = {key for (_, key), newer in waiting if key in told and not newer.is_over}
+        waiting = {key: one for (_, key), one in self._outbox.waiting([outlet]).items()}
+        renewed = {key for key in heard if key in waiting and not waiting[key].is_over}
         for key in renewed:
             self._outbox.withdraw(outlet, key)
         if renewed:
@@ -208,9 +226,9 @@ class Delivery:
         body = encode(notice_of(incident, Occasion.RESOLVED, self._link(incident)))
         for outlet in self._plan.outlets:
             place = (outlet.name, incident.id)
-            if place in self._known or (place in waiting and incident.merged_into is None):
+            if place in self._known or (place in waiting and _is_late(waiting[place], now_ms)):
                 yield Waiting(outlet.name, incident.id, body, True, now_ms, now_ms)
-            elif place in waiting:  # told by the other one, if at all
+            elif place in waiting:  # over before it was to be told
                 self._outbox.withdraw(*place)
 
     def _of_unclaimed(self) -> Iterator[Waiting]:
@@ -222,23 +240,22 @@ class Delivery:
 
     def _of_open(self, wanted: Container[str], waiting: Mapping[_Place, Waiting]) -> Iterator[Waiting]:
         now_ms = self._now_ms()
-        silences = self._silences.active(now_ms)
-        rules = self._plan.inhibitions
-        there = [labels for one in self._open.values() for labels in one.lasting] if rules else []
-        inhibited = Inhibited(rules, there)
+        muting = Muting(
+            self._silences.active(now_ms),
+            self._plan.inhibitions,
+            (one.notice for one in self._open.values()),
+        )
         for id, one in self._open.items():
             if id not in wanted:
                 continue
-            is_muted = (bool(silences) or bool(rules)) and _is_muted(one, silences, inhibited)
+            is_muted = muting.covers(one.notice)
             for outlet in self._plan.outlets:
                 timing = one.receivers.get(outlet.receiver)
                 waits = waiting.get((outlet.name, id))
-                if timing is None:
-                    continue  # one that it led to before is told when it is over
-                if not is_muted and not timing.is_quiet(now_ms):
+                if timing is not None and not is_muted and not timing.is_quiet(now_ms):
                     yield from self._message(outlet.name, one, timing, waits, now_ms)
-                elif waits is not None and not waits.is_over:
-                    self._outbox.withdraw(outlet.name, id)
+                elif waits is not None and not waits.is_over:  # one who knows is told when it is over
+                    self._take_back(waits, now_ms)
 
     def _message(
         self, outlet: str, one: _Open, timing: Timing, waits: Waiting | None, now_ms: int
@@ -258,6 +275,15 @@ class Delivery:
         body = encode(msgspec.structs.replace(one.notice, occasion=occasion))
         yield Waiting(outlet, one.incident.id, body, False, now_ms, due_ms)
 
+    def _take_back(self, message: Waiting, now_ms: int) -> None:
+        """One that is late may be on its way, or have arrived and not been noted: then its end must, too."""
+        place = (message.outlet, message.key)
+        unsure = Known(now_ms, has_taken=False)
+        if _is_late(message, now_ms) and self._known.setdefault(place, unsure) is unsure:
+            self._outbox.withdraw(*place, Told(*place, msgspec.json.encode(unsure)))
+        else:
+            self._outbox.withdraw(*place)
+
     def _opened(self, incident: Incident) -> _Open:
         known = self._open.get(incident.id)
         if known is not None and known.incident == incident and known.notice.url == self._link(incident):
@@ -271,11 +297,6 @@ class Delivery:
         return f"{self._plan.link}/api/incidents/{incident.id}"
 
 
-def _is_muted(one: _Open, silences: Sequence[Matchers], inhibited: Inhibited) -> bool:
-    """When its root is, for the others follow from it; or when all that lasts is."""
-
-    def is_mute(labels: dict[str, str]) -> bool:
-        return is_silenced(labels, silences) or labels in inhibited
-
-    root, lasting = one.notice.root, one.lasting
-    return (root is not None and is_mute(root.labels)) or (bool(lasting) and all(map(is_mute, lasting)))
+def _is_late(message: Waiting, now_ms: int) -> bool:
+    """It would have been told by now, if the receiver could be reached, or took it."""
+    return message.is_over or message.due_ms <= now_ms

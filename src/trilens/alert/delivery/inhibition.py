@@ -39,8 +39,7 @@ class Inhibited:
             for rule in rules
         ]
 
-    def __contains__(self, labels: object) -> bool:
-        assert isinstance(labels, dict)
+    def takes(self, labels: Mapping[str, str]) -> bool:
         for rule, sources, only_sources in self._rules:
             if take(rule.target, labels):
                 causes = only_sources if take(rule.source, labels) else sources

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import re2
 
 from trilens.model.incident import SymptomKind
+from trilens.model.subject_labels import subject_labels
 from trilens.promql.patterns import compile_pattern, matches
 from trilens.settings.matchers import read_matcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trilens.model.finding import Subject
     from trilens.model.incident import Incident, Symptom
     from trilens.model.matcher import Matcher
 
@@ -41,7 +41,7 @@ def take(matchers: Sequence[Matcher], labels: Mapping[str, str]) -> bool:
 
 def labels_of(symptom: Symptom, incident: Incident) -> dict[str, str]:
     """What it is routed by: whom it is about, its own labels, and how grave the whole incident is."""
-    known = subject_labels(symptom.subject)
+    known = {name: value for name, value in subject_labels(symptom.subject).items() if value}
     if symptom.kind is SymptomKind.ALERT:
         known["alertname"] = symptom.name
     elif symptom.kind is SymptomKind.FINDING:
@@ -49,21 +49,3 @@ def labels_of(symptom: Symptom, incident: Incident) -> dict[str, str]:
     known.update(symptom.labels)
     known["severity"] = str(incident.severity)
     return known
-
-
-def subject_labels(subject: Subject) -> dict[str, str]:
-    """In the names that alerts have."""
-    workload, pod = subject.workload, subject.pod
-    found = {
-        "cluster": workload.cluster if workload else pod.cluster if pod else subject.cluster,
-        "namespace": workload.namespace if workload else pod.namespace if pod else None,
-        "workload": workload.name if workload else None,
-        "kind": workload.kind if workload else None,
-        "team": subject.team,
-        "run": subject.run,
-        "rank": str(subject.rank) if subject.rank is not None else None,
-        "pod": pod.name if pod else None,
-        "node": subject.node,
-        "UUID": subject.gpu,
-    }
-    return {name: str(value) for name, value in found.items() if value}

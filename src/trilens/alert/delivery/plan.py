@@ -8,11 +8,12 @@ from trilens.alert.delivery.inhibition import Inhibition
 from trilens.alert.delivery.matching import read_matchers
 from trilens.alert.delivery.routes import Route, Timing
 from trilens.model.errors import ConfigError
+from trilens.settings.duration import in_ms
 from trilens.settings.quiet import read_quiet, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import timedelta, tzinfo
+    from datetime import tzinfo
 
     from trilens.alert.delivery.matching import Matchers
     from trilens.alert.delivery.outlet import Outlet
@@ -37,7 +38,9 @@ def plan_of(settings: Settings, external_labels: Labels = ()) -> Plan:
     alerting, place = settings.alerting, settings.alerting_place
     receivers = {name: one.beside(settings.base_dir) for name, one in alerting.receivers.items()}
     link = settings.server.links_begin
-    timing = Timing(_ms(alerting.group_wait), _ms(alerting.group_interval), _ms(alerting.repeat_interval))
+    timing = Timing(
+        in_ms(alerting.group_wait), in_ms(alerting.group_interval), in_ms(alerting.repeat_interval)
+    )
     zone = zone_of(alerting.time_zone)
     routes = [
         Route(
@@ -84,13 +87,9 @@ def _matchers(texts: Sequence[str], place: Place) -> Matchers:
 
 def _timing(route: RouteSettings, otherwise: Timing, zone: tzinfo) -> Timing:
     return Timing(
-        otherwise.wait_ms if route.group_wait is None else _ms(route.group_wait),
-        otherwise.interval_ms if route.group_interval is None else _ms(route.group_interval),
-        otherwise.repeat_ms if route.repeat_interval is None else _ms(route.repeat_interval),
+        otherwise.wait_ms if route.group_wait is None else in_ms(route.group_wait),
+        otherwise.interval_ms if route.group_interval is None else in_ms(route.group_interval),
+        otherwise.repeat_ms if route.repeat_interval is None else in_ms(route.repeat_interval),
         tuple(map(read_quiet, route.quiet)),
         zone,
     )
-
-
-def _ms(duration: timedelta) -> int:
-    return round(duration.total_seconds() * 1000)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from trilens.alert.go_time import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,11 +30,3 @@ def alert_body(alert: Alert, labels: Mapping[str, str]) -> bytes:
         **({"generatorURL": alert.generator_url} if alert.generator_url else {}),
     }
     return msgspec.json.encode(told)
-
-
-def stamp(moment_ms: int) -> str:
-    return (
-        datetime.fromtimestamp(moment_ms / 1000, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )

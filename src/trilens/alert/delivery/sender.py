@@ -74,10 +74,13 @@ class Sender:
             self._changed.notify()
 
     def stop(self) -> None:
-        """One that is being sent to gets a moment to answer."""
+        """Nothing more is sent; `join` waits for what is being sent."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
+
+    def join(self) -> None:
+        """One that is being sent to gets a moment to answer."""
         if self._thread.is_alive():
             self._thread.join(_STOP_S)
 
@@ -88,7 +91,8 @@ class Sender:
             messages = self._outbox.due(self.outlet.name, self._now_ms(), self.outlet.most)
             if not messages:
                 due_ms = self._outbox.next_due_ms(self.outlet.name)
-                return _LONGEST_SLEEP_S if due_ms is None else max(due_ms - self._now_ms(), 0) / 1000
+                sleep_s = _LONGEST_SLEEP_S if due_ms is None else max(due_ms - self._now_ms(), 0) / 1000
+                return min(sleep_s, _LONGEST_SLEEP_S)
             pause_s = self._send(messages)
             if pause_s is not None:
                 self.state.again_ms = self._now_ms() + round(pause_s * 1000)
@@ -138,11 +142,10 @@ class Sender:
         self._failed(error.message)
         self._close()
         self._failures += 1
-        asked_s = error.wait_s if isinstance(error, ReceiverAway) else None
-        if asked_s is not None:
-            return min(asked_s, _LONGEST_ASKED_S)
+        asked_s = (error.wait_s if isinstance(error, ReceiverAway) else None) or 0.0
         pause_s: float = min(self._first_pause_s * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE_S)
-        return pause_s * random.uniform(0.75, 1.25)  # noqa: S311 - so that not all come back at once
+        pause_s *= random.uniform(0.75, 1.25)  # noqa: S311 - so that not all come back at once
+        return max(pause_s, min(asked_s, _LONGEST_ASKED_S))
 
     def _failed(self, reason: str) -> None:
         if self.state.is_well:
@@ -166,6 +169,9 @@ class Sender:
                 sleep_s = self.send_due()
             except StoreError as e:
                 log.error("the queue of notifications fails", extra={**self._named(), "error": str(e)})
+                sleep_s = _LONGEST_SLEEP_S
+            except Exception:  # nobody would notice that one receiver hears nothing any more
+                log.exception("notifications failed, which is a defect", extra=self._named())
                 sleep_s = _LONGEST_SLEEP_S
             until = time.monotonic() + sleep_s
             with self._changed:

@@ -12,7 +12,7 @@ from trilens.alert.delivery.matching import read_matchers, take
 from trilens.model.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from trilens.alert.delivery.matching import Matchers
     from trilens.alert.delivery.outbox import Outbox
@@ -100,7 +100,3 @@ class Silences:
             if silence.to_ms < now_ms - _KEPT_MS:
                 self._outbox.drop_silence(name)
                 del self._known[name]
-
-
-def is_silenced(labels: Mapping[str, str], active: Sequence[Matchers]) -> bool:
-    return any(take(matchers, labels) for matchers in active)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from trilens.alert.rule_file import RulePart
+from trilens.alert.rule_part import RulePart, read_part, refuse
 from trilens.collect.config_section import Text  # noqa: TC001  # pydantic reads it at run time
-from trilens.model.errors import ConfigError
 from trilens.settings.duration import Duration  # noqa: TC001  # likewise
-from trilens.settings.explain import explain
 from trilens.settings.yaml_file import Place, read_yaml
 
 if TYPE_CHECKING:
@@ -91,13 +88,7 @@ class _File(RulePart):
     tests: tuple[TestGroup, ...] = ()
 
 
-_KEYS: Final = sorted(
-    {
-        name
-        for section in (_File, TestGroup, InputSeries, AlertTest, ExpectedAlert, ExprTest, ExpectedSample)
-        for name in section.model_fields
-    }
-)
+_PARTS: Final = (_File, TestGroup, InputSeries, AlertTest, ExpectedAlert, ExprTest, ExpectedSample)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +105,10 @@ def read_test_file(file: Path) -> RuleTestFile:
     """Raises ConfigError with file, line and column."""
     document = read_yaml(file, "the file of rule tests", as_written=True)
     place = Place(document)
-    try:
-        read = _File.model_validate(document.tree if document.tree is not None else {})
-    except ValidationError as e:
-        raise explain(e, place, _nearest) from e
+    read = read_part(_File, document.tree if document.tree is not None else {}, place, _PARTS)
     for i, name in enumerate(read.group_eval_order):
         if name in read.group_eval_order[:i]:
-            at = place / "group_eval_order" / i
-            raise ConfigError(f"group name repeated in evaluation order: {name}", where=at.where)
+            refuse(place / "group_eval_order" / i, f"group name repeated in evaluation order: {name}")
     matched = {pattern: _matching(file.parent, pattern) for pattern in read.rule_files}
     return RuleTestFile(
         tuple(found for some in matched.values() for found in some),
@@ -136,8 +123,3 @@ def read_test_file(file: Path) -> RuleTestFile:
 def _matching(folder: Path, pattern: str) -> list[Path]:
     found = glob.glob(pattern, root_dir=folder)  # noqa: PTH207  # Path.glob takes no absolute pattern
     return sorted(folder / name for name in found)
-
-
-def _nearest(at: Place) -> str | None:
-    found = difflib.get_close_matches(str(at.path[-1]), _KEYS, n=1)
-    return found[0] if found else None

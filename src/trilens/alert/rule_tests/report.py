@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
+
+from trilens.alert.templates.values import exponential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,22 +57,14 @@ def alerts_text(alerts: Sequence[FiringAlert]) -> str:
 
 
 def samples_text(samples: Sequence[SampleThere]) -> str:
-    return ", ".join(f"{_braced(one.labels)} {_exponential(one.value)}" for one in samples) or "nil"
+    return (
+        ", ".join(f"{_braced(one.labels)} {exponential(one.value).replace('e', 'E')}" for one in samples)
+        or "nil"
+    )
 
 
 def _braced(labels: Labels) -> str:
     return "{" + ", ".join(f"{name}={json.dumps(text, ensure_ascii=False)}" for name, text in labels) + "}"
-
-
-def _exponential(value: float) -> str:
-    """As Go writes it: the shortest digits that are this number, and two of the exponent at least."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int), "it is finite"
-    first, *rest = map(str, digits)
-    fraction = "." + "".join(rest) if rest else ""
-    return f"{'-' if sign else ''}{first}{fraction}E{exponent + len(rest):+03d}"
 
 
 def _indented(text: str, indent: str) -> str:

@@ -30,7 +30,7 @@ from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.promql.script import HISTOGRAM, Load, read_text
-from trilens.settings.duration import format_duration
+from trilens.settings.duration import format_duration, in_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,9 +89,9 @@ class _Run:
     def __init__(self, file: RuleTestFile, test: TestGroup, groups: Sequence[RuleGroup]) -> None:
         self._fuzzy = file.fuzzy
         self._test = test
-        self._step_ms = _ms(file.interval)
+        self._step_ms = in_ms(file.interval)
         self._memory = MemorySource()
-        self._told_ms = _ms(test.interval or file.interval)
+        self._told_ms = in_ms(test.interval or file.interval)
         self._loaded = list(_described(test, file.interval))
         self._loaded_to = 0  # intervals
         self._states = new_states(groups)
@@ -111,8 +111,8 @@ class _Run:
                     "an item under alert_rule_test misses required attribute alertname at eval_time "
                     f"{format_duration(one.eval_time)}"
                 )
-            asked[_ms(one.eval_time) // self._step_ms * self._step_ms].append(one)
-        for at_ms in range(0, _ms(self._test.last) + 1, self._step_ms):
+            asked[in_ms(one.eval_time) // self._step_ms * self._step_ms].append(one)
+        for at_ms in range(0, in_ms(self._test.last) + 1, self._step_ms):
             self._load(at_ms)
             if troubles := list(self._evaluate(at_ms)):
                 yield from troubles
@@ -138,7 +138,7 @@ class _Run:
             self._evaluator.evaluate(group, self._test.start_timestamp + at_ms)
             for rule in group.rules:
                 if rule.last_error is not None:
-                    when = _told(timedelta(milliseconds=at_ms))
+                    when = format_duration(timedelta(milliseconds=at_ms))
                     text = f"    rule: {rule.rule.name}, time: {when}, err: {rule.last_error}"
                     yield Failure(text, self._test.name, rule.rule.name, when)
 
@@ -152,7 +152,7 @@ class _Run:
             for alert in one.exp_alerts
         )
         if got != expected:
-            when = _told(one.eval_time)
+            when = format_duration(one.eval_time)
             yield Failure(
                 f"{_named(self._test)}    alertname: {one.alertname}, time: {when}, \n"
                 f"        exp:{alerts_text(expected)}, \n        got:{alerts_text(got)}",
@@ -162,7 +162,7 @@ class _Run:
             )
 
     def _compare_samples(self, one: ExprTest) -> Iterator[Failure]:
-        when = _told(one.eval_time)
+        when = format_duration(one.eval_time)
         head = f"    expr: {json.dumps(one.expr, ensure_ascii=False)}, time: {when},"
         try:
             expected = sorted(
@@ -179,7 +179,7 @@ class _Run:
             yield Failure(text, self._test.name, one.expr, when)
 
     def _samples(self, one: ExprTest) -> Iterator[SampleThere]:
-        at_ms = self._test.start_timestamp + _ms(one.eval_time)
+        at_ms = self._test.start_timestamp + in_ms(one.eval_time)
         answer = Engine(self._memory, lookback_ms=_LOOKBACK_MS).instant(one.expr, at_ms, QueryGuard())
         for row, value in enumerate(answer.values[:, 0].tolist()):
             yield SampleThere(make_labels(answer.labels.labels(row)), value)
@@ -227,11 +227,3 @@ def _label_set(written: str) -> tuple[tuple[str, str], ...]:
 
 def _named(test: TestGroup) -> str:
     return f"    name: {test.name},\n" if test.name else ""
-
-
-def _told(duration: timedelta) -> str:
-    return format_duration(duration)
-
-
-def _ms(duration: timedelta) -> int:
-    return round(duration.total_seconds() * 1000)

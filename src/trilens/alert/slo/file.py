@@ -6,14 +6,12 @@ import difflib
 import re
 from datetime import timedelta
 from decimal import Decimal  # noqa: TC003  # pydantic reads it at run time
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from trilens.alert.rule_file import RulePart
-from trilens.model.errors import ConfigError
+from trilens.alert.rule_part import RulePart, read_part, refuse
 from trilens.settings.duration import Duration, format_duration
-from trilens.settings.explain import explain
 from trilens.settings.yaml_file import Place, read_yaml
 
 if TYPE_CHECKING:
@@ -75,24 +73,24 @@ class _File(RulePart):
     slos: tuple[Any, ...] = ()
 
 
-_KEYS: Final = sorted({*Objective.model_fields, *_File.model_fields})
+_PARTS: Final = (Objective, _File)
 
 
 def read_slo_file(file: Path) -> tuple[Objective, ...]:
     """Raises ConfigError with file, line and column."""
     document = read_yaml(file, "the SLO file", as_written=True)
     place = Place(document)
-    section = _read(_File, document.tree if document.tree is not None else {}, place)
+    section = read_part(_File, document.tree if document.tree is not None else {}, place, _PARTS)
     if not section.slos:
-        _refuse(place, "there are no objectives: write them under `slos`")
+        refuse(place, "there are no objectives: write them under `slos`")
     seen: set[str] = set()
     found = []
     for i, tree in enumerate(section.slos):
         at = place / "slos" / i
-        objective = _read(Objective, tree, at)
+        objective = read_part(Objective, tree, at, _PARTS)
         _check(objective, at)
         if objective.name in seen:
-            _refuse(at / "name", f"there is another objective {objective.name!r}")
+            refuse(at / "name", f"there is another objective {objective.name!r}")
         seen.add(objective.name)
         found.append(objective)
     return tuple(found)
@@ -100,55 +98,36 @@ def read_slo_file(file: Path) -> tuple[Objective, ...]:
 
 def _check(objective: Objective, at: Place) -> None:
     if not _NAME.fullmatch(objective.name):
-        _refuse(
+        refuse(
             at / "name", "may have letters, digits, `-`, `_` and `.`, and begins with one of the first two"
         )
     _check_service(objective, at / "service")
     if not objective.objective.is_finite() or not 50 <= objective.objective < 100:
-        _refuse(at / "objective", "is a percentage from 50 to below 100, such as 99.9")
+        refuse(at / "objective", "is a percentage from 50 to below 100, such as 99.9")
     timed = objective.indicator in _TIMED
     if timed and objective.threshold is None:
-        _refuse(at, f"the indicator {objective.indicator} needs a `threshold`, such as 2s")
+        refuse(at, f"the indicator {objective.indicator} needs a `threshold`, such as 2s")
     if not timed and objective.threshold is not None:
-        _refuse(at / "threshold", f"the indicator {objective.indicator} has none")
+        refuse(at / "threshold", f"the indicator {objective.indicator} has none")
     if objective.threshold is not None and not timedelta(0) < objective.threshold <= _LONGEST_THRESHOLD:
-        _refuse(at / "threshold", "must be above 0 and at most a day")
+        refuse(at / "threshold", "must be above 0 and at most a day")
     if not _SHORTEST_WINDOW <= objective.window <= _LONGEST_WINDOW or objective.window % timedelta(hours=1):
         bounds = f"{format_duration(_SHORTEST_WINDOW)} to {format_duration(_LONGEST_WINDOW)}"
-        _refuse(at / "window", f"must be {bounds}, in whole hours")
+        refuse(at / "window", f"must be {bounds}, in whole hours")
     for name in objective.labels:
         if not _LABEL_NAME.fullmatch(name) or name in _OWN_LABELS or name in SELECTABLE:
-            _refuse(at / "labels" / name, f"{name!r} is not a label that an objective may set")
+            refuse(at / "labels" / name, f"{name!r} is not a label that an objective may set")
 
 
 def _check_service(objective: Objective, at: Place) -> None:
     if not objective.service:
-        _refuse(at, "names no service: write labels of it, such as {namespace: ml, workload: chat}")
+        refuse(at, "names no service: write labels of it, such as {namespace: ml, workload: chat}")
     for name, values in objective.service.items():
         if name not in SELECTABLE:
             near = difflib.get_close_matches(name, SELECTABLE, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(SELECTABLE)}"
-            _refuse(at / name, f"services have no label {name!r}; {hint}")
+            refuse(at / name, f"services have no label {name!r}; {hint}")
         if name in _WITHOUT[objective.indicator]:
-            _refuse(at / name, f"the indicator {objective.indicator} is not told by {name}")
+            refuse(at / name, f"the indicator {objective.indicator} is not told by {name}")
         if not values or not all(values):
-            _refuse(at / name, "must not be empty")
-
-
-_S = TypeVar("_S", bound=RulePart)
-
-
-def _read(section: type[_S], tree: Any, at: Place) -> _S:
-    try:
-        return section.model_validate(tree)
-    except ValidationError as e:
-        raise explain(e, at, _nearest) from e
-
-
-def _nearest(at: Place) -> str | None:
-    found = difflib.get_close_matches(str(at.path[-1]), _KEYS, n=1)
-    return found[0] if found else None
-
-
-def _refuse(at: Place, message: str) -> NoReturn:
-    raise ConfigError(f"{at}: {message}" if at.path else message, where=at.where)
+            refuse(at / name, "must not be empty")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.alert.slo.bounds import at_most
+from trilens.settings.duration import in_ms
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -85,4 +86,4 @@ def _quoted(text: str) -> str:
 
 
 def _seconds(duration: timedelta) -> Decimal:
-    return Decimal(round(duration.total_seconds() * 1000)) / 1000
+    return Decimal(in_ms(duration)) / 1000

@@ -95,8 +95,7 @@ class Moment:
         while layout:
             for part, pattern in _LAYOUT:
                 if layout.startswith(part):
-                    text = date.strftime(pattern)
-                    out += text.lstrip("0") or "0" if pattern.startswith("%-") else text
+                    out += date.strftime(pattern)
                     layout = layout[len(part) :]
                     break
             else:
@@ -107,8 +106,9 @@ class Moment:
 # Go writes a layout as the moment 2006-01-02 15:04:05 MST; longer parts come before those they begin with.
 _LAYOUT: Final = (
     ("January", "%B"), ("Jan", "%b"), ("Monday", "%A"), ("Mon", "%a"), ("MST", "UTC"), ("2006", "%Y"),
-    ("-0700", "+0000"), ("-07:00", "+00:00"), ("Z07:00", "Z"), ("01", "%m"), ("02", "%d"), ("03", "%I"),
-    ("04", "%M"), ("05", "%S"), ("06", "%y"), ("15", "%H"), ("PM", "%p"),
+    ("-0700", "+0000"), ("-07:00", "+00:00"), ("Z07:00", "Z"), ("002", "%j"), ("01", "%m"), ("02", "%d"),
+    ("03", "%I"), ("04", "%M"), ("05", "%S"), ("06", "%y"), ("15", "%H"), ("PM", "%p"), ("pm", "%P"),
+    ("_2", "%e"), ("1", "%-m"), ("2", "%-d"), ("3", "%-I"), ("4", "%-M"), ("5", "%-S"),
 )  # fmt: skip
 
 _STRUCTS: Final = (Sample, AlertData, Moment)
@@ -192,6 +192,13 @@ def shortest(value: float) -> str:
     if not -4 <= exponent < 6:
         return sign + with_exponent(digits, exponent)
     return sign + positional(digits, exponent)
+
+
+def exponential(value: float) -> str:
+    """As Go's 'e' with as many digits as there are: 1.5e+00, whatever its size."""
+    if not math.isfinite(value):
+        return shortest(value)
+    return ("-" if math.copysign(1, value) < 0 else "") + with_exponent(*digits_of(value))
 
 
 def digits_of(value: float) -> tuple[str, int]:

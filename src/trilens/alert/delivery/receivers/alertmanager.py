@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from trilens.alert.delivery.raw_alert import stamp
 from trilens.alert.delivery.receivers.post import Poster
+from trilens.alert.go_time import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from trilens.model.errors import ConfigError
 from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
-    from trilens.settings.receivers import ReceiverSettings, SlackSettings
+    from trilens.settings.receivers import ReceiverSettings, SlackSettings, WebhookSettings
 
 
 def outlets_of(name: str, settings: ReceiverSettings, link: str) -> list[Outlet]:
@@ -40,19 +40,34 @@ def outlets_of(name: str, settings: ReceiverSettings, link: str) -> list[Outlet]
         where = without_passwords(pagerduty.url)
         return [Outlet(name, name, "pagerduty", where, 1, pagerduty, partial(PagerdutyChannel, pagerduty))]
     if (webhook := settings.webhook) is not None:
-        where = without_passwords(webhook.url or "")
+        where = _host(webhook) if webhook.url is None else _shown(webhook.url)
         return [
             Outlet(name, name, "webhook", where, 1, webhook, partial(WebhookChannel, webhook, name, link))
         ]
     mail = settings.mail
     assert mail is not None
-    where = f"{', '.join(mail.to)} by {mail.server}"
-    return [Outlet(name, name, "mail", where, 1, mail, partial(MailChannel, mail))]
+    return [  # an address that is refused, or to be tried again, is no reason to write to the others twice
+        Outlet(
+            f"{name} {address}",
+            name,
+            "mail",
+            f"{address} by {mail.server}",
+            1,
+            mail,
+            partial(MailChannel, mail, address),
+        )
+        for address in mail.to
+    ]
 
 
-def _host(slack: SlackSettings) -> str:
+def _shown(url: str) -> str:
+    """Tokens stand in queries, too."""
+    return without_passwords(urlsplit(url)._replace(query="", fragment="").geturl())
+
+
+def _host(settings: SlackSettings | WebhookSettings) -> str:
     """The rest of the URL is a secret."""
     try:
-        return urlsplit(slack.read_url()).netloc.rpartition("@")[2]
+        return urlsplit(settings.read_url()).netloc.rpartition("@")[2]
     except ConfigError:
-        return str(slack.url_file)
+        return str(settings.url_file)

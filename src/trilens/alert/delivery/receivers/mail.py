@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class MailChannel:
-    """A connection for each message: servers close those that are idle."""
+    """To one address. A connection for each message: servers close those that are idle."""
 
-    def __init__(self, settings: MailSettings) -> None:
+    def __init__(self, settings: MailSettings, address: str) -> None:
         self._settings = settings
+        self._address = address
 
     def send(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
@@ -42,17 +43,15 @@ class MailChannel:
             with self._connected() as server:
                 if self._settings.username is not None and password is not None:
                     server.login(self._settings.username, password)
-                refused = server.send_message(message)
-        except smtplib.SMTPRecipientsRefused as e:  # all of them
-            raise _of_codes(e.recipients) from e
+                server.send_message(message, to_addrs=[self._address])
+        except smtplib.SMTPRecipientsRefused as e:
+            raise _of_code(*e.recipients[self._address]) from e
         except smtplib.SMTPNotSupportedError as e:
             raise NotificationRefused(str(e)) from e
         except smtplib.SMTPResponseException as e:
-            raise _of_code(e.smtp_code, _text(e.smtp_error)) from e
+            raise _of_code(e.smtp_code, e.smtp_error) from e
         except (smtplib.SMTPException, OSError) as e:
             raise ReceiverAway(str(e) or type(e).__name__) from e
-        if refused:  # some: the others have it
-            raise NotificationRefused(str(_of_codes(refused)))
 
     def _connected(self) -> smtplib.SMTP:
         host, port = self._settings.address
@@ -84,21 +83,12 @@ def mail_message(notice: Notice, sender: str, to: Sequence[str]) -> EmailMessage
         message["In-Reply-To"] = message["References"] = first
     message["Auto-Submitted"] = "auto-generated"
     message["X-Trilens-Incident"] = notice.incident
-    message.set_content(plain_text(notice))
+    message.set_content(plain_text(notice), cte="quoted-printable")  # not every server takes 8 bits
     return message
 
 
-def _of_codes(refused: dict[str, tuple[int, bytes]]) -> ReceiverAway | NotificationRefused:
-    told = "; ".join(f"{address}: {code} {_text(reason)}" for address, (code, reason) in refused.items())
-    is_final = all(code >= 500 for code, _ in refused.values())
-    return NotificationRefused(told) if is_final else ReceiverAway(told)
-
-
-def _of_code(code: int, reason: str) -> ReceiverAway | NotificationRefused:
+def _of_code(code: int, reason: bytes | str) -> ReceiverAway | NotificationRefused:
     """A 4xx of mail servers is what a 5xx is on the web: it may go well later."""
-    told = f"{code} {reason}"
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+    told = f"{code} {text}"
     return NotificationRefused(told) if code >= 500 else ReceiverAway(told)
-
-
-def _text(reason: bytes | str) -> str:
-    return reason.decode(errors="replace") if isinstance(reason, bytes) else reason

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trilens.alert.delivery.notice import Occasion, decode
-from trilens.alert.delivery.raw_alert import stamp
 from trilens.alert.delivery.receivers.post import Poster
-from trilens.alert.delivery.receivers.wording import followers, test_notice, when, where
+from trilens.alert.delivery.receivers.wording import few, followers, test_notice, when, where
+from trilens.alert.go_time import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,11 @@ class PagerdutyChannel:
         self._poster.close()
 
     def _tell(self, notice: Notice) -> None:
+        self._post(notice)
+        if notice.is_acknowledged and notice.occasion is Occasion.OPENED:  # before it could be told here
+            self._post(msgspec.structs.replace(notice, occasion=Occasion.ACKNOWLEDGED))
+
+    def _post(self, notice: Notice) -> None:
         event = pagerduty_event(notice, self._settings.read_key())
         self._poster.post(self._settings.url, msgspec.json.encode(event))
 
@@ -61,7 +66,7 @@ def pagerduty_event(notice: Notice, routing_key: str) -> dict[str, Any]:
         "what is broken": notice.root.text if notice.root is not None else notice.title,
         "do now": notice.action,
         "lost so far": notice.lost,
-        "suffers": list(notice.workloads),
+        "suffers": few(notice.workloads),  # an event may have 512 KiB
         "what follows from it": followers(notice),
         "labels": labels,
     }

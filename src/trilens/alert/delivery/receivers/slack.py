@@ -47,7 +47,7 @@ class SlackChannel:
 def slack_message(notice: Notice) -> dict[str, Any]:
     """`text` is what a telephone shows; `blocks` what stands in the channel."""
     facts = {
-        "Where": f"`{where(notice)}`" if where(notice) else "",
+        "Where": _code(where(notice)),
         "When": when(notice),
         "Do now": _escaped(notice.action) if not notice.is_resolved else "",
         "Lost so far": notice.lost or "",
@@ -80,5 +80,15 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def _code(text: str) -> str:
+    """As it is, in the one kind of quotes that Slack has for that."""
+    return f"`{_escaped(text).replace('`', chr(39))}`" if text else ""
+
+
 def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """Not within an escape."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 1]
+    start = kept.rfind("&", -len("&amp;"))
+    return (kept if start < 0 or ";" in kept[start:] else kept[:start]) + "…"

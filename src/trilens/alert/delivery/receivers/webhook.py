@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from trilens.alert.delivery.notice import decode
-from trilens.alert.delivery.raw_alert import alert_key, stamp
+from trilens.alert.delivery.raw_alert import alert_key
 from trilens.alert.delivery.receivers.post import Poster
 from trilens.alert.delivery.receivers.wording import test_notice
+from trilens.alert.go_time import stamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from trilens.alert.delivery.notice import Notice, SymptomNote
     from trilens.settings.receivers import WebhookSettings
 
-_NEVER = "0001-01-01T00:00:00Z"  # how Go writes the end of what lasts
-
 
 class WebhookChannel:
     def __init__(self, settings: WebhookSettings, receiver: str, link: str) -> None:
         self._settings = settings
         self._receiver = receiver
         self._link = link
-        is_tls = (settings.url or "").startswith("https://")
+        is_tls = settings.read_url().startswith("https://")
         self._poster = Poster(settings.timeout.total_seconds(), settings.tls() if is_tls else None)
 
     def send(self, bodies: Sequence[bytes]) -> None:
@@ -47,8 +46,7 @@ class WebhookChannel:
         secret = self._settings.read_signing_secret()
         if secret is not None:
             headers["X-Trilens-Signature"] = signature(body, secret, int(time.time()))
-        assert self._settings.url is not None
-        self._poster.post(self._settings.url, body, headers)
+        self._poster.post(self._settings.read_url(), body, headers)
 
 
 def signature(body: bytes, secret: str, at_s: int) -> str:
@@ -99,7 +97,7 @@ def _alert(symptom: SymptomNote, notice: Notice) -> dict[str, Any]:
         "labels": labels,
         "annotations": {"summary": symptom.text, "action": symptom.action},
         "startsAt": stamp(symptom.onset_ms),
-        "endsAt": stamp(ended_ms) if is_over and ended_ms is not None else _NEVER,
+        "endsAt": stamp(ended_ms if is_over else None),
         "generatorURL": notice.url,
         "fingerprint": alert_key(labels)[:16],
     }
