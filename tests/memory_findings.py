@@ -19,7 +19,7 @@ class MemoryFindings:
     def put(self, intervals: Sequence[FindingInterval]) -> None:
         with self._lock:
             for one in intervals:
-                self._kept[one.finding.key, one.detected_ms] = one
+                self._kept[one.key, one.detected_ms] = one
 
     def during(self, from_ms: int, to_ms: int) -> Sequence[FindingInterval]:
         with self._lock:

@@ -32,6 +32,11 @@ groups:
   - {alert: Ended, expr: ended_hot > 80}
   - {alert: Twice, expr: twice_hot > 80}
   - {alert: Twice, expr: twice_cold < 5}
+- name: late
+  interval: 1m
+  query_offset: 2m
+  rules:
+  - {alert: Late, expr: vector(1), for: 24m}
 """
 DOWN_MS = 4 * MINUTE
 
@@ -76,10 +81,10 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
     found.store.close()
 
 
-def active(manager: RuleManager) -> dict[str, Alert]:
+def active(manager: RuleManager, group: int = 0) -> dict[str, Alert]:
     return {
         dict(alert.labels)["alertname"]: alert
-        for rule in manager.states()[0].rules
+        for rule in manager.states()[group].rules
         if rule.active is not None
         for alert in rule.active.alerts()
     }
@@ -110,15 +115,27 @@ def test_alerts_go_on_where_they_were(lives: Lives) -> None:
     assert found["Soon"].active_ms == up + 10 * MINUTE - 30 * MINUTE  # it waits ten minutes at least
     assert found["Brief"].active_ms == down - 3 * MINUTE + DOWN_MS
     assert found["Fired"].active_ms == down - 6 * MINUTE
-    assert names(told) == [("Fired", "firing")]  # of one that was not seen there is nothing to say
+    assert str(active(manager, 1)["Late"].state) == "firing"  # it had fired, by what it wrote earlier
+    # Of one that was not seen there is nothing to say.
+    assert names(told) == [("Fired", "firing"), ("Late", "firing")]
     firing = {dict(labels)["alertname"] for labels in fleet.shows('ALERTS{alertstate="firing"}', up)}
-    assert firing == {"Fired", "Over", "Twice"}  # the last fades: nobody knows which rule of that name it was
+    assert firing == {
+        "Fired",
+        "Late",
+        "Over",
+        "Twice",
+    }  # the last fades: nobody knows which rule of that name it was
 
     told.clear()
     fleet.put("fired_hot", up + 2 * MINUTE, 93)
     fleet.put("brief_hot", up + 2 * MINUTE, 93)
     fleet.run(manager, up + 2 * MINUTE)
-    assert names(told) == [("Brief", "firing"), ("Fired", "firing"), ("Over", "resolved")]
+    assert names(told) == [
+        ("Brief", "firing"),
+        ("Fired", "firing"),
+        ("Late", "firing"),
+        ("Over", "resolved"),
+    ]
     brief = next(alert for alert in told if dict(alert.labels)["alertname"] == "Brief")
     assert dict(brief.annotations) == {"s": "at 93"}
     assert fleet.shows('ALERTS{alertname="Over"}', up + 2 * MINUTE) == {}

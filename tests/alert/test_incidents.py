@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from importlib import resources
-from itertools import count
+from itertools import count, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +93,7 @@ def alert(
     lasts_s: float = 600,
     ended_s: float | None = None,
     value: float = 1.0,
+    where: Whereabouts | None = None,
     **labels: str,
 ) -> Told:
     at_ms = T0 + round(at_s * 1000)
@@ -102,7 +103,7 @@ def alert(
     state = AlertState.FIRING if ended_s is None else AlertState.RESOLVED
     until_ms = at_ms + round(lasts_s * 1000)
     one = Alert(told, notes, state, value, at_ms, at_ms, ended_ms, valid_until_ms=until_ms)
-    return told_by_alert(one, WHERE)
+    return told_by_alert(one, where or WHERE)
 
 
 class Costs:
@@ -243,8 +244,8 @@ def test_of_two_that_may_be_the_root_it_is_what_explains_more_and_lasts() -> Non
 
 def test_of_two_of_a_kind_the_one_that_names_more_is_shown_first() -> None:
     book = Book()
-    lost = finding(FindingKind.GPU_FAULT, 0, None, "n1", cause="lost")
-    book.take(lost, finding(FindingKind.GPU_FAULT, 5, TRAIN, "n1", cause="xid-79"), at_s=20)
+    lost = finding(FindingKind.GPU_FAULT, 0, None, "n9", cause="lost")
+    book.take(lost, finding(FindingKind.GPU_FAULT, 5, TRAIN, "n9", cause="xid-79"), at_s=20)
     [one] = book.open
     assert one.title == "gpu-fault xid-79 of train"
     assert one.onset_ms == T0
@@ -327,6 +328,71 @@ def test_the_alert_of_a_finding_joins_it() -> None:
     assert since.symptom.onset_ms == T0 + 4_000
     assert alert("Mine", 30, value=T0 / 1000 + 4).symptom.onset_ms == T0 + 30_000
     assert one.title == stall.symptom.text
+
+
+FALLEN = finding(FindingKind.GPU_FAULT, 0, TRAIN, "n1", cause="xid-79")
+XID = alert("GpuXidNodeOut", 20, node="n1", UUID="GPU-n1", gpu="0", xid="79")
+NAMELESS = alert("GpuXidNodeOut", 20, node="n1", pci_bus_id="00000000:08:00.0", xid="79")
+LOST = alert("GpuLost", 75, node="n1", UUID="GPU-n1", gpu="0")
+FEWER = alert("GpusMissing", 120, cluster="prod", node="n1")
+HUNG = finding(FindingKind.HANG, 4, TRAIN, "n2")
+STALLED = alert("TrainingStalled", 600, namespace="ml", workload="train", kind="PyTorchJob")
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=lambda order: "".join(map(str, order)))
+def test_alerts_and_findings_of_one_gpu_are_one_incident_whatever_comes_first(order: tuple[int, ...]) -> None:
+    told = [FALLEN, XID, HUNG, LOST]
+    book = Book()
+    for at_s, number in enumerate(order, 130):
+        book.take(told[number], at_s=at_s)
+    book.take(NAMELESS, FEWER, STALLED, at_s=600)
+    [one] = book.open
+    assert one.title == FALLEN.symptom.text
+    assert names(one)[0] == "D009"
+    assert set(names(one)) == {"D009", "GpuXidNodeOut", "GpuLost", "GpusMissing", "D002", "TrainingStalled"}
+
+
+@pytest.mark.parametrize(
+    ("cause", "name"),
+    [
+        ("xid-31", "GpuXidApplication"),
+        ("xid-74", "GpuXidLink"),
+        ("xid-63", "GpuXidNoted"),
+        ("thermal", "GpuPowerBrake"),
+    ],
+)
+def test_an_alert_and_a_finding_of_one_gpu_are_one_though_its_holder_has_gone(cause: str, name: str) -> None:
+    kind = FindingKind.THROTTLING if cause == "thermal" else FindingKind.GPU_FAULT
+    for where in (WHERE, Whereabouts(NODES), Whereabouts()):
+        book = Book()
+        book.take(alert(name, 20, where=where, node="n1", UUID="GPU-n1"), at_s=25)
+        book.take(finding(kind, 0, TRAIN, "n1", cause=cause), at_s=30)
+        assert [names(one)[0] for one in book.open] == [finding(kind, 0).symptom.name]
+
+
+def test_a_gpu_stands_for_who_has_it_and_had_it() -> None:
+    book = Book()
+    hot = alert("GpuHot", 0, node="n1", UUID="GPU-n1", gpu="0")
+    subject = hot.symptom.subject
+    assert (subject.workload, subject.team, subject.rank, subject.cluster) == (TRAIN, "vision", 0, "prod")
+    book.take(hot, at_s=5)
+    book.take(alert("GpuHot", 0, where=Whereabouts(NODES), node="n1", UUID="GPU-n1", gpu="0"), at_s=65)
+    [one] = book.open
+    assert (one.subject.workload, one.subject.team) == (TRAIN, "vision")
+
+
+def test_what_becomes_known_later_makes_one_incident_of_two() -> None:
+    """At first nobody knows whose GPU it is: the hang of its job is an incident by itself."""
+    book = Book()
+    nowhere = Whereabouts()
+    book.take(alert("GpuLost", 0, where=nowhere, node="n1", UUID="GPU-n1"), at_s=5)
+    book.take(HUNG, at_s=10)
+    assert len(book.open) == 2
+    book.take(alert("GpuLost", 0, node="n1", UUID="GPU-n1"), at_s=65)
+    [one] = book.open
+    assert names(one) == ["GpuLost", "D002"]
+    [other] = [told for told in book.told.values() if told.id != one.id]
+    assert other.merged_into == one.id
 
 
 def test_rules_that_nobody_told_us_about_stand_alone_unless_they_say_what_they_are() -> None:

@@ -172,3 +172,30 @@ def test_clusters_that_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = CliRunner().invoke(app, ["config", "check", "a.yaml"])
     assert said.exit_code == 0, said.output
     assert "a.yaml: warning: the cluster 'prod': in_cluster can be checked only in a pod" in said.output
+
+
+UNHEARD = """
+alerting:
+  receivers:
+    ml: {slack: {url_file: slack-url}}
+    oncall: {pagerduty: {routing_key: key}}
+    all: {alertmanager: {url: "http://127.0.0.1:9093"}}
+  routes:
+    - {matchers: [team="ml"], to: [ml]}
+    - {to: []}
+    - {to: [ml]}
+"""
+
+
+def test_receivers_that_would_hear_nothing_are_warned_of(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", UNHEARD)
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stderr.splitlines() == [
+        "a.yaml: warning: the receiver 'ml': there is no file slack-url yet",
+        "a.yaml: warning: no route leads to the receiver 'oncall'",
+        "a.yaml: warning: routes[1] has no matchers, so that those after it are never looked at",
+    ]
+    write(tmp_path, "slack-url", "http://127.0.0.1:1/x")
+    write(tmp_path, "a.yaml", UNHEARD.replace("to: []", "to: [oncall], continue: true"))
+    assert trilens_here("config", "check", str(tmp_path / "a.yaml")).stderr == ""

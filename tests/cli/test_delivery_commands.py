@@ -47,7 +47,7 @@ def test_a_test_message_by_command(api: tuple[str, Any], receiver: HttpReceiver)
     said = trilens_here("receivers", "test", "chat", "--server", url)
     assert (said.returncode, said.stdout) == (
         0,
-        f"127.0.0.1:{receiver.port}: taken\n",
+        f"chat (127.0.0.1:{receiver.port}): taken\n",
     )  # the rest is a secret
     assert "nothing is wrong" in receiver.next().body.decode()
     said = trilens_here("receivers", "test", "away", "--json", "--server", url)
@@ -78,7 +78,7 @@ def test_receivers_and_what_is_wrong_with_them(api: tuple[str, Any], receiver: H
     with Client(url) as client:
         (trouble,) = [one for one in examine(client) if one.check == "receivers"]
     assert trouble.what.startswith(f"away (webhook, {AWAY}): ")
-    assert "1 messages wait" in trouble.means
+    assert "messages that wait: 1" in trouble.means
 
 
 def test_silences(api: tuple[str, Any]) -> None:
@@ -114,7 +114,9 @@ def test_what_is_no_silence(api: tuple[str, Any], arguments: list[str], complain
 
 
 def test_a_body_that_is_no_silence(api: tuple[str, Any]) -> None:
-    for body in (b"", b"{}", b'{"matchers": "a=b", "to_ms": 1, "author": "", "comment": "", "x": 1}'):
+    endless = b'{"matchers": ["a=b"], "to_ms": 99999999999999999999, "author": "me", "comment": "why"}'
+    unknown = b'{"matchers": "a=b", "to_ms": 1, "author": "", "comment": "", "x": 1}'
+    for body in (b"", b"{}", unknown, endless):
         answer = httpx.post(f"{api[0]}/api/silences", content=body)
         assert answer.status_code == 400
         assert "not a silence" in answer.json()["error"]
@@ -157,6 +159,8 @@ def test_a_server_that_is_killed_tells_when_it_is_back(tmp_path: Path) -> None:
         said = trilens_here("alerts", "--server", url)
         assert said.stdout.splitlines()[1].split()[:3] == ["critical", "NodeDown", "firing"]
         assert "gpu-1 is down" in said.stdout
+        less = trilens_here("alerts", "--severity", "info", "--server", url)
+        assert (less.returncode, less.stderr) == (0, "no alert fires\n")
         process.send_signal(signal.SIGKILL)
         process.wait()
     with receiver, alertmanager.running(), server(tmp_path, *arguments) as (url, _):

@@ -64,8 +64,8 @@ def test_times_are_shown_as_the_table_has_them(tmp_path: Path) -> None:
     assert found["worker"] == "pod-2"
     assert str(found["from"]).startswith("2026-01-01T00:")
     shown = trilens_here("detect", "stragglers", str(tmp_path / "steps.csv")).stdout
-    assert "WORKER" in shown
-    assert "FROM TIME" in shown
+    assert "worker" in shown
+    assert "from time" in shown
     assert str(found["from"]) in shown
 
 

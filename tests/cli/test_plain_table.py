@@ -69,3 +69,16 @@ def test_only_sentences_are_folded_while_that_helps(
     lines = printed(42, monkeypatch, capsys)
     assert max(map(len, lines[:-1])) <= 42
     assert lines[1].startswith("h100-0001  llm-pretrain-1  waits for")
+
+
+def test_of_two_columns_of_sentences_no_word_is_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    row = ["InferenceFirstTokenSlow", "demo/serving/autocomplete-6", "one in twenty takes 612.5ms or longer"]
+    print_table(["alert", "of", "summary"], [row, ["x", "y", "z"]], folds=("of", "summary"))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    for start, end, told in ((25, 42, row[1]), (42, 60, row[2])):
+        assert "".join(line[start:end] for line in lines[1:-1]).replace(" ", "") == told.replace(" ", "")

@@ -49,6 +49,18 @@ def test_rules_of_one_name_are_a_warning(tmp_path: Path) -> None:
     assert "2 rules are named 'x' with the same labels" in err
 
 
+def test_each_group_that_is_wrong_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.yml"
+    file.write_text("groups:\n- {name: a, rules: [{alert: A}]}\n- {name: b}\n- {name: c, limit: -1}\n")
+    status, _, err = run("check", str(file))
+    assert (status, [line.split(": ")[1] for line in err.splitlines()]) == (
+        2,
+        [f"{file}:2:21", f"{file}:4:13"],
+    )
+    (report,) = json.loads(run("check", "--json", str(file))[1])
+    assert (report["where"], len(report["more"])) == (f"{file}:2:21", 1)
+
+
 def test_a_wrong_file_is_said_beside_one_that_is_fine(tmp_path: Path) -> None:
     fine, wrong = tmp_path / "fine.yml", tmp_path / "wrong.yml"
     fine.write_text(FINE)
@@ -178,7 +190,7 @@ def test_the_rules_of_a_server() -> None:
         (only,) = json.loads(run("list", "--failing", "--json", "--server", url)[1])
         assert (only["name"], only["file"], only["interval"]) == ("x", "rules.yml", 60)
         assert json.loads(run("list", "y", "--json", "--server", url)[1])[0]["name"] == "y"
-        assert run("list", "nobody", "--server", url)[2] == "no rules\n"
+        assert run("list", "nobody", "--server", url)[2] == "no rule is named nobody\n"
 
 
 def test_alerts_are_counted_and_blind_rules_say_what_they_need() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from scenes import IDLE, START_MS, Story
 from trilens.detect.cpu_fallback import CpuFallback
-from trilens.detect.scene import Figure
+from trilens.detect.scene import Figure, Steps
 from trilens.model.finding import Severity
 
 RESTS = {**IDLE, Figure.POWER: (125.0, 0.5), Figure.SM_CLOCK: (1.98e9, 0.0)}
@@ -25,6 +25,11 @@ def _without(figure: Figure):
         return replace(scene, telemetry=replace(scene.telemetry, figures=figures))
 
     return leave_out
+
+
+def _since(steps: Steps, from_ms: int) -> Steps:
+    first = int(np.searchsorted(steps.end_ms, from_ms))
+    return Steps(*(getattr(steps, one.name)[first:] for one in fields(steps)))
 
 
 @pytest.mark.parametrize("has_sm", [True, False], ids=["sm", "power"])
@@ -129,6 +134,35 @@ def test_after_a_pause_readings_of_it_say_nothing_of_the_steps(every_s: int, doi
     story = Story(ranks=2, seed=5, step_s=0.4, telemetry_every_s=every_s)
     story.pause(690, 83, doing=doing)
     story.state(RESTS, from_s=690, to_s=773)
+    assert not _found(story)
+
+
+@pytest.mark.parametrize("every_s", [5, 30])
+def test_a_gpu_that_rested_before_its_program_began_again_says_nothing(every_s: int) -> None:
+    """A job that was preempted or drained comes back to a GPU that nobody had for minutes: its first steps
+    are told before a reading shows them, which stands for the seconds until the next one."""
+    story = Story(ranks=2, seed=5, step_s=0.4, telemetry_every_s=every_s)
+    again_s = 807
+    story.state(RESTS, from_s=700, to_s=again_s + 4)
+    for columns in story.steps:
+        columns.keep((columns.end_s <= 700) | (columns.end_s > again_s))
+
+    def begin_again(scene):
+        at_s = (scene.now_ms - START_MS) / 1000
+        (job,) = scene.jobs
+        if at_s < again_s:
+            return scene if at_s < 700 else replace(scene, jobs=[replace(job, rows=())])
+        ranks = [
+            replace(
+                one,
+                steps=_since(one.steps, START_MS + 1000 * again_s),
+                process=replace(one.process, attempt=1),
+            )
+            for one in job.ranks
+        ]
+        return replace(scene, jobs=[replace(job, ranks=ranks)])
+
+    story.change = begin_again
     assert not _found(story)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scenes import IDLE, START_MS, Story
@@ -153,6 +155,169 @@ def test_what_is_no_crash(how: str) -> None:
     elif how == "succeeded":
         story.phase(Phase.SUCCEEDED, 799)
     assert not _found(story)
+
+
+def _drained(asked_s: float = 800, fell_s: float = 806, **last: object) -> Story:
+    """The pod of the second node is sent away; the other one falls for want of it."""
+    story = Story(ranks=16)
+    story.pod(1, asked_s, state="Running", asked_to_go_ms=_ms(asked_s), created_ms=START_MS)
+    story.pod(1, asked_s + 4, state="Gone", reason="Error", exit_code=143, gone_ms=_ms(asked_s + 4))
+    for rank in range(8, 16):
+        _kill(story, rank, asked_s + 3)
+    for rank in range(8):
+        _kill(story, rank, fell_s)
+    how = {"state": "Failed", "reason": "Error", "exit_code": 134, "created_ms": START_MS, **last}
+    story.pod(0, fell_s, **how)
+    return story
+
+
+def _ms(at_s: float) -> int:
+    return START_MS + round(1000 * at_s)
+
+
+def test_who_is_taken_away_on_purpose_has_not_crashed_nor_have_those_that_needed_it() -> None:
+    assert not _found(_drained())
+
+
+@pytest.mark.parametrize(
+    ("fell_s", "last", "cause"),
+    [
+        pytest.param(806, {"reason": "OOMKilled", "exit_code": 137}, "oom-killed", id="reason-of-its-own"),
+        pytest.param(795, {}, "exit-code", id="before"),
+        pytest.param(820, {"created_ms": START_MS + 810_000}, "exit-code", id="next-life"),
+    ],
+)
+def test_a_crash_during_a_drain_is_one(fell_s: float, last: dict, cause: str) -> None:
+    found = _found(_drained(fell_s=fell_s, **last))
+    assert {(one.cause, one.subject.node) for _, one in found} == {(cause, "node-0")}
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_pod_that_ends_because_it_is_told_to(serves: bool) -> None:
+    """Kubernetes shows it as failed for a moment, before it lets it go."""
+    story = Story(serves=serves)
+    for rank in range(8):
+        _kill(story, rank, 799)
+    story.pod(0, 800, state="Failed", reason="Error", exit_code=143, asked_to_go_ms=_ms(797))
+    assert not _found(story)
+
+
+def test_an_exception_during_a_drain_is_one() -> None:
+    story = _drained()
+    story.end(3, 804, Ending.FAILED, "ValueError: batch 12 has no labels")
+    assert {(one.cause, one.subject.rank) for _, one in _found(story)} == {("exception", 3)}
+
+
+def test_a_controller_that_then_takes_the_others_away_does_not_hide_the_first() -> None:
+    story = _drained(asked_s=804, fell_s=801, exit_code=1)
+    assert {(one.cause, one.subject.node) for _, one in _found(story)} == {("exit-code", "node-0")}
+
+
+@pytest.mark.parametrize("has_uid", [True, False])
+def test_a_pod_of_the_same_name_is_another_one(has_uid: bool) -> None:
+    """A job that was preempted comes back: what its last life left is nobody's crash."""
+    story = Story()
+    for rank in range(8):
+        _kill(story, rank, 800)
+    story.phase(Phase.QUEUED, 800)
+    story.phase(Phase.RUNNING, 860)
+
+    def come_back(scene):
+        (job,) = scene.jobs
+        if has_uid:
+            ranks = [replace(one, process=replace(one.process, pod_uid="pod-llm-0")) for one in job.ranks]
+            job = replace(job, ranks=ranks)
+        if scene.now_ms >= _ms(850):
+            (old,) = job.pods
+            new = old._replace(pod=old.pod._replace(uid="another"), created_ms=_ms(850))
+            job = replace(job, pods=[new])
+        return replace(scene, jobs=[job])
+
+    story.change = come_back
+    assert not _found(story)
+
+
+def test_the_next_pod_of_the_same_name_may_fail_before_its_ranks_say_a_word() -> None:
+    story = Story()
+    for rank in range(8):
+        _kill(story, rank, 800)
+
+    def come_back(scene):
+        (job,) = scene.jobs
+        ranks = [replace(one, process=replace(one.process, pod_uid="pod-llm-0")) for one in job.ranks]
+        pods = [one._replace(asked_to_go_ms=_ms(799)) for one in job.pods]
+        if scene.now_ms >= _ms(850):
+            fell = {"state": "Failed", "reason": "Error", "exit_code": 1, "changed_ms": _ms(849)}
+            pods = [
+                one._replace(pod=one.pod._replace(uid="b"), created_ms=_ms(840), **fell) for one in job.pods
+            ]
+        return replace(scene, jobs=[replace(job, ranks=ranks, pods=pods)])
+
+    story.change = come_back
+    found = _found(story)
+    assert {(one.cause, one.subject.rank) for _, one in found} == {("exit-code", None)}
+    assert found[0][0] == 850
+
+
+def test_a_failed_pod_that_is_gone_is_told_of_for_a_while() -> None:
+    story = Story(serves=True)
+    story.pod(0, 800, state="Failed", reason="OOMKilled", exit_code=137, gone_ms=_ms(801))
+    times = [at_s for at_s, _ in _found(story, 700, 1000)]
+    assert times[0] == 800
+    assert 915 <= times[-1] <= 925
+
+
+def test_a_pod_of_the_last_life_is_told_of_once() -> None:
+    """Its ranks did; that it still lies about when the next ones live is not another crash."""
+    story = Story()
+    for rank in range(8):
+        _kill(story, rank, 800)
+    story.pod(0, 801, state="Failed", reason="Error", exit_code=1, created_ms=START_MS)
+
+    def begin_again(scene):
+        if scene.now_ms < _ms(840):
+            return scene
+        (job,) = scene.jobs
+        new = job.pods[0].pod._replace(name="llm-worker-0-b", uid="another")
+        ranks = [
+            replace(one, process=replace(one.process, attempt=1, pod=new.name, ending=None))
+            for one in job.ranks
+        ]
+        again = job.pods[0]._replace(pod=new, state="Running", exit_code=None, created_ms=_ms(835))
+        return replace(scene, jobs=[replace(job, ranks=ranks, pods=[*job.pods, again])])
+
+    story.change = begin_again
+    found = _found(story)
+    assert found
+    assert max(at_s for at_s, _ in found) < 840
+
+
+def test_a_node_of_which_nothing_is_heard_is_gone_before_kubernetes_says_so() -> None:
+    story = Story(ranks=16)
+    for rank in range(8, 16):
+        story.silence(rank, 800)
+        story.end(rank, 808, Ending.LOST)
+    story.gap(800, 1800, rows=range(8, 16))
+    story.stop(801)
+    at_s, finding = _found(story)[0]
+    assert at_s <= 820
+    assert (finding.cause, finding.subject.node) == ("node-gone", "node-1")
+    assert "nothing is heard of its node" in finding.text
+    assert finding.confidence < 0.9
+
+
+@pytest.mark.parametrize("how", ["goes on", "all silent", "exporter only", "one heard"])
+def test_a_node_that_is_only_not_heard(how: str) -> None:
+    story = Story(ranks=16)
+    silent = range(8, 15) if how == "one heard" else range(8, 16)
+    if how != "exporter only":
+        for rank in silent:
+            story.silence(rank, 800)
+            story.end(rank, 808, Ending.LOST)
+    if how != "goes on":
+        story.stop(801)
+    story.gap(800, 1800, rows=range(16) if how == "all silent" else range(8, 16))
+    assert not [one for _, one in _found(story, 700, 860) if one.cause == "node-gone"]
 
 
 def test_a_crash_is_told_as_one_finding_while_it_lasts() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from scenes import HUNG, IDLE, START_MS, Story
 from trilens.detect.hang import Hang
-from trilens.detect.scene import Figure, Scene
+from trilens.detect.scene import Figure, Scene, ToldBy
 from trilens.model.finding import Severity
 from trilens.model.life import Phase
 from trilens.model.run import Ending
@@ -271,6 +271,102 @@ def test_a_pause_that_came_before_is_known() -> None:
         story.state(RESTS, rows=[5], from_s=at_s, to_s=at_s + 45)
     seen = [at_s for at_s, _ in _found(story, 450)]
     assert all(at_s < 560 for at_s in seen)  # the first nobody could know
+
+
+def test_how_long_the_first_rank_saves_is_learnt() -> None:
+    story = Story(seed=10)
+    story.change = _silent_program
+    story.state(HUNG, from_s=500, to_s=525)
+    story.state(RESTS, rows=[0], from_s=500, to_s=525)
+    _hang(story, 0)
+    at_s, finding = _found(story, 450)[0]
+    assert 40 <= at_s - 800 <= 60  # and not two minutes, as where nothing is known
+    assert finding.subject.rank == 0
+
+
+def test_where_all_gpus_wait_nobody_saves() -> None:
+    story = Story(seed=15, told_by=ToldBy.METRICS)
+    _hang(story, None)
+    at_s, finding = _found(story)[0]
+    assert 30 <= at_s - 800 <= 40
+    assert finding.cause == "all-waiting"
+    story.state(RESTS, rows=[0], from_s=800)  # the first may save
+    assert _found(story)[0][0] - 800 >= 120
+
+
+@pytest.mark.parametrize(("odd", "is_first"), [(8, True), (0, False)])
+def test_the_first_gpu_is_that_of_the_first_pod_where_nobody_tells_ranks(odd: int, is_first: bool) -> None:
+    story = Story(ranks=16, seed=14)
+    _hang(story, odd)
+
+    def unranked(scene: Scene) -> Scene:
+        places = [
+            place._replace(
+                rank=None,
+                pod=place.pod._replace(name="llm-master-0") if place.node == "node-1" else place.pod,
+            )
+            for place in scene.telemetry.places
+        ]
+        return _silent_program(replace(scene, telemetry=replace(scene.telemetry, places=places)))
+
+    story.change = unranked
+    at_s, finding = _found(story)[0]
+    assert finding.subject.gpu == f"GPU-llm-{odd}"
+    assert (at_s - 800 >= 120) is is_first
+
+
+def test_all_in_the_collective_of_one_slow_step_are_none() -> None:
+    story = Story(seed=12)
+    last_s = float(story.steps[0].end_s[story.steps[0].end_s <= 801][-1])
+    story.pause(at_s=last_s + 0.01, for_s=815.9 - last_s - story.step_s)
+    for rank in range(8):
+        story.says(rank, "forward", last_s, 813)
+        story.says(rank, "grad_sync", 813, 816)
+    assert not _found(story)
+
+
+def _recorded(
+    story: Story, rank: int, at_s: float, entered: int, pending: int | None, **other: object
+) -> None:
+    group = {"group": "0", "description": "default_pg", "first": 0, "size": 8, "operation": "all_reduce"}
+    told = {**group, "entered": entered, "pending": pending, **other}
+    story.note(rank, "collectives", at_s, groups=[told])
+
+
+@pytest.mark.parametrize("how", ["not entered", "not come to", "another"])
+def test_flight_recorders_name_the_rank_that_is_not_in_the_collective(how: str) -> None:
+    story = Story(seed=13)
+    _hang(story, None)
+    for rank in range(8):
+        story.says(rank, "backward", 800)  # where PyTorch waits, as programs see it
+        ahead = rank % 3  # programs run ahead of their GPUs
+        if rank != 6:
+            _recorded(story, rank, 875, 42 + ahead, 42)
+    match how:
+        case "not entered":
+            _recorded(story, 6, 876, 41, None, operation="")
+        case "not come to":
+            _recorded(story, 6, 876, 43, 40)
+        case "another":
+            _recorded(story, 6, 876, 42, 42, operation="broadcast")
+    found = _found(story)
+    before = [finding for at_s, finding in found if at_s < 875]
+    after = [finding for at_s, finding in found if at_s >= 880]
+    assert {(finding.cause, finding.subject.rank) for finding in before} == {("all-waiting", None)}
+    assert {(finding.cause, finding.subject.rank) for finding in after} == {("rank-missing", 6)}
+    assert after[0].confidence > max(finding.confidence for finding in before)
+    assert any("all_reduce 42 of default_pg" in one.text for one in after[0].evidence)
+
+
+@pytest.mark.parametrize("size", [8, 0], ids=["size", "unknown"])
+def test_a_few_flight_recorders_name_nobody(size: int) -> None:
+    story = Story(seed=13)
+    _hang(story, None)
+    for rank in range(4):  # of 8: the others may be where they are
+        story.says(rank, "backward", 800)
+        _recorded(story, rank, 835, 42 if rank else 41, 42 if rank else None, size=size)
+    story.note(7, "collectives", 835, groups=[{"group": 5, "size": "many"}, "all"])
+    assert {finding.subject.rank for _, finding in _found(story)} == {None}
 
 
 def test_a_server_of_inference_is_none() -> None:

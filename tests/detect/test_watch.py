@@ -9,6 +9,9 @@ import pytest
 from scenes import START_MS, Story
 from trilens.detect.watch import Watch
 from trilens.model.finding import Finding, FindingKind, Severity, Subject
+from trilens.model.run import RunId
+from trilens.model.workload import GpuUuid, WorkloadKey
+from trilens.serve.detection.finding_series import finding_samples
 
 
 class Scripted:
@@ -31,6 +34,23 @@ class Scripted:
                 f"seen at {at_s:g}",
                 "do",
             )
+
+
+class Learning:
+    """Finds, at every look, what is next in a list; None is nothing."""
+
+    code = "D902"
+
+    def __init__(self, *told: Finding | tuple[Finding, ...] | None) -> None:
+        self._told = iter(told)
+
+    def look(self, _scene):
+        one = next(self._told)
+        return [] if one is None else one if isinstance(one, tuple) else [one]
+
+
+def told(kind: FindingKind, *, cause: str = "", severity: Severity = Severity.WARNING, **subject) -> Finding:
+    return Finding("D902", kind, Subject(**subject), severity, cause, START_MS, f"{cause} {subject}", "do")
 
 
 class Broken:
@@ -98,3 +118,98 @@ def test_what_lasted_before_a_restart_goes_on_or_ends(story: Story) -> None:
     assert not ends.look(story.scene(105)).ended
     (ended,) = ends.look(story.scene(120)).ended
     assert ended.ended_ms == START_MS + 10_000
+
+
+JOB = WorkloadKey("c1", "ml", "batch", "Job", "llm", "u")
+RUN, OTHER_RUN = RunId("r1"), RunId("r2")
+GPU = GpuUuid("GPU-elsewhere")
+STALL, HANG, SLOW, FAULT = FindingKind.STALL, FindingKind.HANG, FindingKind.STRAGGLER, FindingKind.GPU_FAULT
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (told(STALL, workload=JOB), told(STALL, workload=JOB, rank=3, node="n1", gpu=GPU)),
+        (
+            told(STALL, workload=JOB, rank=3, cause="unknown"),
+            told(STALL, workload=JOB, rank=5, cause="gil-held"),
+        ),
+        (told(HANG, workload=JOB), told(HANG, workload=JOB, run=RUN, team="vision")),
+        (told(HANG, workload=JOB, run=RUN), told(HANG, workload=JOB)),
+        (told(HANG, run=RUN), told(HANG, run=RUN, workload=JOB)),
+        (told(STALL, job_name="train"), told(STALL, job_name="train", rank=1, node="n1")),
+        (told(SLOW, workload=JOB, rank=3), told(SLOW, workload=JOB, rank=3, node="n1", cause="data")),
+        (
+            told(FAULT, gpu=GPU, cause="lost"),
+            told(FAULT, gpu=GPU, node="n1", workload=JOB, rank=2, cause="lost"),
+        ),
+        (told(FAULT, gpu=GPU, severity=Severity.CRITICAL), told(FAULT, gpu=GPU, node="n1")),
+    ],
+    ids=["rank", "cause", "run", "run-lost", "workload", "name", "straggler", "holder", "less-grave"],
+)
+def test_a_finding_of_which_more_is_learnt_is_the_same(story: Story, first: Finding, later: Finding) -> None:
+    watch = Watch([Learning(first, later, later, None)])
+    (opened,) = watch.look(story.scene(5)).opened
+    labels = [one.labels for one in finding_samples(watch.open)]
+    changes = watch.look(story.scene(10))
+    assert not changes.opened
+    assert changes.sharpened == changes.going_on
+    (known,) = changes.going_on
+    assert (known.key, known.detected_ms) == (opened.key, opened.detected_ms)
+    assert (known.finding.subject, known.finding.cause) == (later.subject, later.cause)
+    assert known.finding.severity is first.severity
+    *same, info = [one.labels for one in finding_samples(watch.open)]
+    assert same == labels[:-1]
+    assert info != labels[-1]
+    assert not watch.look(story.scene(15)).sharpened
+    (ended,) = watch.look(story.scene(35)).ended
+    assert ended.key == opened.key
+    assert not watch.open
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (told(STALL, workload=JOB), told(STALL, workload=JOB._replace(name="other"))),
+        (told(STALL, workload=JOB, run=RUN), told(STALL, workload=JOB, run=OTHER_RUN)),
+        (told(STALL, job_name="train"), told(STALL, job_name="other")),
+        (told(SLOW, workload=JOB, rank=3), told(SLOW, workload=JOB, rank=4)),
+        (told(FAULT, gpu=GPU, cause="lost"), told(FAULT, gpu=GPU, cause="xid-79")),
+        (told(FAULT, node="n1"), told(FAULT, node="n2")),
+    ],
+    ids=["workload", "run", "name", "rank", "cause", "node"],
+)
+def test_findings_of_two_things_are_two(story: Story, one: Finding, other: Finding) -> None:
+    watch = Watch([Learning(one, (one, other), (other, one), other, other, other, other, None)])
+    looks = [watch.look(scene) for scene in story.scenes(5, 35)]
+    assert [len(look.opened) for look in looks] == [1, 1, 0, 0, 0, 0, 0]
+    assert [interval.finding.text for look in looks for interval in look.ended] == [one.text]
+    assert [interval.finding.text for interval in watch.open] == [other.text]
+
+
+def test_what_becomes_graver_is_told_anew(story: Story) -> None:
+    risen = told(FindingKind.DIVERGENCE, workload=JOB, cause="loss-rising")
+    broken = told(FindingKind.DIVERGENCE, workload=JOB, cause="nan", severity=Severity.CRITICAL)
+    watch = Watch([Learning(risen, broken, broken, broken, risen, risen)])
+    looks = [watch.look(scene) for scene in story.scenes(5, 30)]
+    assert [len(look.opened) for look in looks] == [1, 1, 0, 0, 0, 0]
+    assert [one.key.cause for look in looks for one in look.ended] == ["loss-rising"]
+    (known,) = watch.open
+    assert (known.key.cause, known.finding.severity) == ("nan", Severity.CRITICAL)
+
+
+def test_a_workload_whose_runs_become_known_has_one_finding_more_for_each_further_run(story: Story) -> None:
+    runs = told(STALL, workload=JOB, run=RUN), told(STALL, workload=JOB, run=OTHER_RUN)
+    watch = Watch([Learning(told(STALL, workload=JOB), runs, runs[::-1])])
+    assert [len(watch.look(story.scene(at_s)).opened) for at_s in (5, 10, 15)] == [1, 1, 0]
+    assert sorted(one.finding.subject.run or "" for one in watch.open) == ["r1", "r2"]
+
+
+def test_a_finding_knows_its_gpu_by_number_and_its_team(story: Story) -> None:
+    scene = story.scene(5)
+    place, job = scene.telemetry.places[0], scene.jobs[0]
+    watch = Watch([Learning(told(FAULT, gpu=place.uuid, workload=job.workload))])
+    ((subject),) = [one.finding.subject for one in watch.look(scene).opened]
+    assert (subject.gpu_number, subject.node, subject.cluster) == (place.number, place.node, place.cluster)
+    assert subject.team == job.team
+    assert subject.team

@@ -18,8 +18,10 @@ from trilens.model.errors import FlightRecorderError, UnsafePickle
 from trilens.model.flight_recorder import (
     Frame,
     GroupProgress,
+    GroupStanding,
     rank_of_file,
     read_flight_recorder,
+    standings,
 )
 from trilens.model.plain_pickle import MAX_DEPTH, read_plain_pickle
 
@@ -97,6 +99,24 @@ def test_an_entry_says_what_hangs_and_where_the_program_called_it() -> None:
     assert entry.started_ns is None
     assert dump.groups["0"].ranks == (0, 1)
     assert dump.progress["0"] == GroupProgress(enqueued=5, started=None, completed=4)
+
+
+def test_how_far_a_rank_has_come_in_each_group() -> None:
+    over = ENTRY | {"collective_seq_id": 4, "state": "completed"}
+    ahead = ENTRY | {"collective_seq_id": 6, "profiling_name": "nccl:broadcast"}
+    send = ENTRY | {"collective_seq_id": 3, "profiling_name": "nccl:send 1->0", "is_p2p": True}
+    retired = ENTRY | {"process_group": ("1", "tp"), "collective_seq_id": 9, "retired": True}
+    dump = read_flight_recorder(json.dumps(DUMP | {"entries": [over, ahead, ENTRY, send, retired]}).encode())
+    all_of_them, others = standings(dump)
+    assert all_of_them == GroupStanding("0", "default_pg", 0, 2, entered=6, pending=5, operation="all_reduce")
+    assert (others.group, others.entered, others.pending) == ("1", 9, None)
+    assert GroupStanding.of(all_of_them._asdict()) == all_of_them
+    assert GroupStanding.of({"group": "0", "entered": "5"}) is None
+
+
+def test_a_dump_without_entries_says_it_by_its_status() -> None:
+    (standing,) = standings(read_flight_recorder(json.dumps(DUMP | {"entries": []}).encode()))
+    assert (standing.entered, standing.pending) == (5, None)
 
 
 def test_json_has_zero_where_a_moment_is_unknown() -> None:

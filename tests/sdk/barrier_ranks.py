@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from trilens.model.errors import RanksMissing
-from trilens.model.flight_recorder import read_flight_recorder
+from trilens.model.flight_recorder import read_flight_recorder, standings
 from trilens.sdk.distributed.arrivals import Arrivals
 from trilens.sdk.distributed.clock import ClockServer, measure, now_us
 from trilens.sdk.distributed.meeting import barrier
@@ -184,7 +184,9 @@ def main() -> None:
 
     dump = dump_collectives({}, RANK, 1 << 20, with_frames=False)
     assert dump is not None
-    told["collectives"] = [f"{one.backend}:{one.operation}" for one in read_flight_recorder(dump).entries]
+    read = read_flight_recorder(dump)
+    told["collectives"] = [f"{one.backend}:{one.operation}" for one in read.entries]
+    told["entered"] = max(one.entered for one in standings(read))
 
     met("before the kill", LONG)
     if RANK == 2:

@@ -157,3 +157,4 @@ def test_ranks_tell_each_other_where_they_are_and_whose_clock_they_have(told: To
 
 def test_the_flight_recorder_is_asked_and_read(told: Told) -> None:
     assert "gloo:all_reduce" in told[0]["collectives"]
+    assert told[0]["entered"] == told[1]["entered"] >= 1

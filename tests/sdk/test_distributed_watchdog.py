@@ -320,6 +320,29 @@ def test_a_process_that_lives_keeps_its_file(tmp_path: Path) -> None:
 # -- the flight recorder --
 
 
+def test_a_dump_is_sent_and_what_it_says_is_told_in_a_note(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = {
+        "record_id": 7,
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": 5,
+        "profiling_name": "nccl:all_reduce",
+        "state": "started",
+    }
+    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    dump = pickle.dumps({"version": "2.10", "pg_config": groups, "entries": [waits]})
+    monkeypatch.setattr("trilens.sdk.distributed.watchdog.dump_collectives", lambda *_args, **_kw: dump)
+    watched.step()
+    watched.until(lambda: "collectives" in watched.kinds())
+    note = next(note for note in watched.notes if note["kind"] == "collectives")
+    assert note["text"] == "waits in all_reduce 5"
+    (told,) = note["data"]["groups"]  # type: ignore[index]
+    assert (told["group"], told["size"], told["entered"], told["pending"]) == ("0", 2, 5, 5)
+    json.dumps(note["data"])
+    assert [one["content"] for one in watched.artifacts if one["kind"] == "flight-recorder"] == [dump]
+
+
 def test_pytorchs_own_thread_is_asked_through_its_pipe_where_there_is_one(tmp_path: Path) -> None:
     pipe, file = tmp_path / "ask_3.pipe", tmp_path / "trace_rank_3"
     dump = pickle.dumps({"version": "2.10", "entries": []})

@@ -100,10 +100,16 @@ def test_a_finding_is_a_series_while_it_lasts(store: Store, stalled: Story) -> N
         "team": "research",
         "run": "run-stalled",
         "rank": "2",
+        "pod": "stalled-worker-0",
         "node": "node-0",
+        "gpu": "2",
         "UUID": "GPU-stalled-2",
     }
+    id = labels.pop("id")
     assert labels == expected
+    ((known, _),) = _series(store, "trilens_finding_info", 340)
+    del expected["finding"], expected["severity"]
+    assert known == {**expected, "__name__": "trilens_finding_info", "id": id}
     ((_, onset_s),) = _series(store, "trilens_finding_onset_timestamp_seconds", 340)
     assert abs(onset_s - (START_MS / 1000 + 300)) < 5
     ((_, confidence),) = _series(store, "trilens_finding_confidence_ratio", 340)

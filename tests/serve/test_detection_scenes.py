@@ -215,15 +215,20 @@ def test_labels_drift_and_sentinels_are_no_readings(loop: asyncio.AbstractEventL
     assert scene.telemetry.blanks[Figure.TEMPERATURE].tolist() == [True]
 
 
-def test_a_pod_that_vanishes_is_gone_for_a_while(loop: asyncio.AbstractEventLoop) -> None:
-    server = Server(loop, clusters_now=[_cluster(_pod())])
-    server.scenes.scene(NOW)
+def test_a_pod_that_went_is_shown_with_who_took_it(loop: asyncio.AbstractEventLoop) -> None:
     other = _pod()._replace(pod=POD._replace(name="train-1", uid="p1"))
-    server.clusters_now = [_cluster(other)]
-    (job,) = server.scenes.scene(NOW + 5_000).jobs
+    gone = _pod("Gone", asked_to_go_ms=NOW - 4_000, gone_ms=NOW - 1_000, created_ms=NOW - 60_000)
+    (cluster,) = [_cluster(other)]
+    (workload,) = cluster.workloads
+    server = Server(loop, clusters_now=[cluster._replace(workloads=(workload._replace(departed=(gone,)),))])
+    server.has_gpu()
+    server.reading("DCGM_FI_DEV_GPU_UTIL", {-3: 0})
+    scene = server.scenes.scene(NOW)
+    (job,) = scene.jobs
     assert {pod.pod.name: pod.state for pod in job.pods} == {"train-0": "Gone", "train-1": "Running"}
-    (job,) = server.scenes.scene(NOW + 700_000).jobs
-    assert {pod.pod.name for pod in job.pods} == {"train-1"}
+    left = job.pods[1]
+    assert (left.asked_to_go_ms, left.gone_ms, left.created_ms) == (NOW - 4_000, NOW - 1_000, NOW - 60_000)
+    assert scene.telemetry.places[0].workload is None  # nobody who is gone has a GPU
 
 
 def test_clusters_that_do_not_answer_are_shown_as_they_were(loop: asyncio.AbstractEventLoop) -> None:

@@ -141,6 +141,8 @@ def test_the_command_shows_and_acknowledges(night: Night, url: str) -> None:
     assert f"critical  {one['id']}" in text
     assert "hits: ml/PyTorchJob/train" in text
     assert "lost: " in text
+    assert json.loads(shown("--severity", "info", "--json")) == []
+    assert json.loads(shown("--team", "nobody", "--json")) == []
     whole = shown(one["id"])
     assert "detected" in whole
     assert "ada has it" in shown(one["id"], "--ack", "--by", "ada")

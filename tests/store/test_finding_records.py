@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trilens.model.finding import Evidence, Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.incident import Incident, IncidentState, Moment, MomentKind, Symptom, SymptomKind
 from trilens.model.run import RunId
@@ -95,6 +97,20 @@ def test_a_finding_told_again_is_one_and_seen_anew_is_another(engine: Engine) ->
     records, _ = kept(engine, [ended, again])
     assert records.during(0, 100_000) == [ended, again]
     assert records.open() == [again]
+
+
+def test_a_finding_of_which_more_is_known_later_is_the_same_one(engine: Engine) -> None:
+    kept(engine, [STALLED])
+    sharper = replace(STALL, cause="data", subject=WHOLE._replace(rank=5))
+    known = replace(STALLED, finding=sharper, seen_ms=25_000, opened_as=STALL.key)
+    records, _ = kept(engine, [known])
+    assert records.open() == [known]
+    assert records.open()[0].key == STALL.key
+
+
+def test_a_subject_of_an_older_version_is_read() -> None:
+    before = msgspec.json.encode(WHOLE[:8])
+    assert msgspec.json.decode(before, type=Subject) == WHOLE
 
 
 def test_all_of_an_incident_is_read_back_the_latest_first(engine: Engine) -> None:

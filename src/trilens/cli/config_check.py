@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trilens.alert.delivery.plan import plan_of
+from trilens.cli.alerting_check import check_alerting
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
 from trilens.ledger.prices.book import price_book
@@ -50,7 +51,11 @@ def check_file(file: Path) -> FileReport:
     except ConfigError as e:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"
         return FileReport(str(file), ok=False, error=message, where=e.where or str(file))
-    warnings = (*cluster_warnings, *(warning for job in jobs for warning in _warnings(job)))
+    warnings = (
+        *cluster_warnings,
+        *(warning for job in jobs for warning in _warnings(job)),
+        *check_alerting(settings.alerting, settings.base_dir),
+    )
     if settings.from_empty_file:
         warnings = ("the file is empty: every setting has its default",)
     return FileReport(str(file), ok=True, jobs=len(jobs), warnings=warnings)

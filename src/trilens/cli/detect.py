@@ -31,7 +31,7 @@ def stragglers(
     duration: Annotated[str | None, _column("how long the step took, in any unit")] = None,
     as_json: AsList = False,
 ) -> None:
-    """List workers that became slower than they were and than their peers, from when to when.
+    """List workers that became slower than before and than their peers.
 
     A row for each step of each worker. Columns are found by their usual names unless options name them.
     A stable spread between workers is none. It ends with 0 whether there are stragglers or not.
@@ -53,7 +53,7 @@ def stragglers(
     if as_json:
         typer.echo(json.dumps(found, ensure_ascii=False))
     elif found:
-        titles = ["WORKER", f"FROM {steps.axis.upper()}", "TO", "SLOWDOWN"]
+        titles = ["worker", f"from {steps.axis}", "to", "slowdown"]
         print_table(titles, [[str(cell) for cell in one.values()] for one in found])
     else:
         told = f"{len(steps.names)} workers, {len(steps.took):,} rows"

@@ -329,7 +329,7 @@ def receivers(evidence: Evidence) -> Iterator[Finding]:
         place = f"{one['receiver']} ({one['kind']}, {one['where']})"
         remedy = f"see its settings and docs/delivery.md, then: trilens receivers test {one['receiver']}"
         if one["state"] == "failing":
-            means = f"nobody is told by it; {one['waiting']} messages wait"
+            means = f"nobody is told by it; messages that wait: {one['waiting']}, refused: {one['refused']}"
             yield Finding("receivers", True, f"{place}: {one['last_error']}", means, remedy)
         elif one["refused"]:
             means = f"{one['refused']} messages since the start were not taken, the last one at that time"

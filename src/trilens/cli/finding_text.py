@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from trilens.cli.paragraph import say
 from trilens.cli.times import show_moment
 
 
@@ -15,12 +16,12 @@ def show_findings(findings: list[dict[str, Any]]) -> None:
         if number:
             typer.echo()
         typer.echo(f"{finding['severity']:8}  {finding['code']} {_name(finding)}  {_when(finding)}")
-        typer.echo(f"          {finding['text']}")
-        typer.echo(f"    do:   {finding['action']}")
+        say(finding["text"])
+        say(finding["action"], "do:")
         for evidence in finding["evidence"]:
-            typer.echo(f"    seen: {evidence['text']}")
+            say(evidence["text"], "seen:")
         for doubt in finding["doubts"]:
-            typer.echo(f"    but:  {doubt['text']}")
+            say(doubt["text"], "but:")
 
 
 def _name(finding: dict[str, Any]) -> str:
@@ -30,7 +31,7 @@ def _name(finding: dict[str, Any]) -> str:
 
 
 def _when(finding: dict[str, Any]) -> str:
-    since = f"since {show_moment(finding['onset_ms'] / 1000)}"
+    since = f"since {show_moment(finding['onset_ms'] // 1000)}"
     if finding["ended_ms"] is None:
         return since
-    return f"{since} until {show_moment(finding['ended_ms'] / 1000)}"
+    return f"{since} until {show_moment(finding['ended_ms'] // 1000)}"

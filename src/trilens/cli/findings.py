@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsList, OfSeverity, Server
 
 
 def findings(
@@ -16,18 +16,24 @@ def findings(
         str | None, typer.Option(metavar="NAME", help="Only of the workload of this name.")
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
+    severity: OfSeverity = None,
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """List what is wrong now: stalls, crashes, GPU faults and the rest, and what to do.
+    """List what is wrong now, with whom, and what to do.
 
-    Not of everything that is wrong somebody is told: what pages are the alerts made of these.
+    Stalls, hangs, crashes, GPU faults and the rest. What pages are the alerts made of these.
     """
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.finding_text import show_findings
 
-    asked = {"all": "true" if everything else None, "workload": workload, "node": node}
+    asked = {
+        "all": "true" if everything else None,
+        "workload": workload,
+        "node": node,
+        "severity": severity,
+    }
     params = {name: value for name, value in asked.items() if value is not None}
     with Client(server) as client:
         answer = client.get("/api/findings", params)
@@ -37,4 +43,7 @@ def findings(
     elif answer["data"]:
         show_findings(answer["data"])
     else:
-        typer.echo("nothing is wrong, as far as detectors can tell", err=True)
+        of_all = workload is None and node is None and severity is None
+        typer.echo(
+            "nothing is wrong, as far as detectors can tell" if of_all else "no such finding", err=True
+        )

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsList, OfSeverity, Server
 
 
 def incidents(
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One of them, with its timeline.")] = None,
+    id: Annotated[str | None, typer.Argument(metavar="ID", help="One of them, with its timeline.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those of the last day that are over.")
     ] = False,
@@ -24,6 +24,10 @@ def incidents(
     node: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only with a symptom of this node.")
     ] = None,
+    team: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only with a symptom of this team.")
+    ] = None,
+    severity: OfSeverity = None,
     acknowledge: Annotated[
         bool, typer.Option("--ack", help="Say that you have this one: it is not told again.")
     ] = False,
@@ -31,14 +35,16 @@ def incidents(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """List incidents: alerts, findings and events that have one cause, with the root first.
+    """List incidents: what is wrong, by cause, the root first.
 
+    The list has what still is wrong; with an ID, all that is known of that one.
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.incident_text import show_incident, show_incidents
     from trilens.cli.times import read_moment
+    from trilens.cli.user import user_name
     from trilens.model.errors import ConfigError
 
     if acknowledge and id is None:
@@ -50,18 +56,22 @@ def incidents(
         "from": f"{read_moment(since, time.time()):.3f}" if since is not None else None,
         "workload": workload,
         "node": node,
+        "team": team,
+        "severity": severity,
     }
     with Client(server) as client:
         if id is None:
             answer = client.get("/api/incidents", {k: v for k, v in asked.items() if v is not None})
         elif acknowledge:
-            answer = client.post(f"/api/incidents/{_in_path(id)}/acknowledge", form={"by": by or _user()})
+            answer = client.post(f"/api/incidents/{_in_path(id)}/acknowledge", form={"by": by or user_name()})
         else:
             answer = client.get(f"/api/incidents/{_in_path(id)}")
     show_notes(answer)
     if as_json:
         data = answer["data"]
         typer.echo(json.dumps(data if id is None else [data], ensure_ascii=False))
+    elif acknowledge:
+        typer.echo(f"{answer['data']['acknowledged_by'] or 'somebody'} has it: {answer['data']['title']}")
     elif id is not None:
         show_incident(answer["data"])
     elif answer["data"]:
@@ -74,12 +84,3 @@ def _in_path(id: str) -> str:
     from urllib.parse import quote
 
     return quote(id, safe="")
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return ""

@@ -4,6 +4,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from trilens.model.finding import Severity
+
 Server: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="URL", help="The server [default: TRILENS_SERVER, or http://127.0.0.1:9333]."),
@@ -21,5 +23,8 @@ AllNamespaces: TypeAlias = Annotated[
         "-A",
         help="Of all namespaces, which is the default unless called as kubectl trilens.",
     ),
+]
+OfSeverity: TypeAlias = Annotated[
+    Severity | None, typer.Option(metavar="SEVERITY", help="Only of this one: critical, warning or info.")
 ]
 AsList: TypeAlias = Annotated[bool, typer.Option("--json", help="Print a list of objects.")]

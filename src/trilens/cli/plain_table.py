@@ -45,11 +45,14 @@ def print_table(
     left_out = _left_out(dict(zip(titles, needed, strict=True)), [*empty, *may_go], console.width)
     shown = [at for at, title in enumerate(titles) if title not in left_out]
     least = [min(needed[at], _LEAST) if titles[at] in folds else needed[at] for at in shown]
-    fits = _total(least) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), collapse_padding=True)
+    given: dict[int, int] = {}
+    if _total(least) <= console.width:  # else all are folded, as rich sees fit
+        given = {at: widths[at] for at in shown if titles[at] not in folds}
+        sentences = {at: widths[at] for at in shown if titles[at] in folds}
+        given |= _shares(sentences, console.width - sum(given.values()) - _GAP * (len(shown) - 1))
     for at in shown:
-        stays = fits and titles[at] not in folds
-        table.add_column(titles[at], overflow="fold", min_width=widths[at] if stays else None)
+        table.add_column(titles[at], overflow="fold", width=given.get(at))
     for row in rows:
         table.add_row(*(Text(row[at]) for at in shown))
     for line in console.render_lines(table, console.options):
@@ -65,6 +68,17 @@ def _left_out(needed: dict[str, int], may_go: Sequence[str], room: int) -> set[s
             break
         left_out.add(title)
     return left_out
+
+
+def _shares(widths: dict[int, int], room: int) -> dict[int, int]:
+    """The short ones get what they need, the long ones as much as each other."""
+    shares = {}
+    for left, (at, width) in zip(
+        range(len(widths), 0, -1), sorted(widths.items(), key=lambda one: one[1]), strict=True
+    ):
+        shares[at] = min(width, room // left)
+        room -= shares[at]
+    return shares
 
 
 def _total(widths: Sequence[int]) -> int:

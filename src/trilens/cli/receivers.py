@@ -13,7 +13,7 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def receivers(context: typer.Context, server: Server = None, as_json: AsList = False) -> None:
-    """List the receivers of notifications, and what is wrong with them.
+    """List who is told of incidents, and how that goes.
 
     The exit code is 1 when messages do not get through to one of them.
     """
@@ -34,7 +34,9 @@ def receivers(context: typer.Context, server: Server = None, as_json: AsList = F
             folds=("trouble",),
         )
     else:
-        typer.echo("nobody is told of anything; docs/delivery.md says how", err=True)
+        typer.echo(
+            "nobody is told of anything: name receivers in alerting.receivers (docs/delivery.md)", err=True
+        )
     if any(one["state"] == "failing" for one in found):
         raise typer.Exit(1)
 
@@ -59,7 +61,7 @@ def test(
         typer.echo(json.dumps(tried, ensure_ascii=False))
     else:
         for one in tried:
-            typer.echo(f"{one['where']}: {'taken' if one['ok'] else one['error']}")
+            typer.echo(f"{name} ({one['where']}): {'taken' if one['ok'] else one['error']}")
     if not all(one["ok"] for one in tried):
         raise typer.Exit(1)
 

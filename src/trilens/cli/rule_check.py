@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from trilens.alert.rule_file import read_rule_file
-from trilens.model.errors import ConfigError
+from trilens.alert.rule_file import read_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,7 @@ _ANY_INTERVAL = timedelta(minutes=1)  # that of groups that name none is not the
 
 @dataclass(frozen=True, slots=True)
 class RuleFileReport:
-    """`where` is the file, line and column that `error` is about."""
+    """`where` is the file, line and column that `error` is about; `more` are those of other groups."""
 
     file: str
     ok: bool
@@ -29,13 +28,15 @@ class RuleFileReport:
     warnings: tuple[str, ...] = ()
     error: str | None = None
     where: str | None = None
+    more: tuple[str, ...] = ()
 
 
 def check_rule_file(file: Path) -> RuleFileReport:
-    try:
-        groups = read_rule_file(file, _ANY_INTERVAL)
-    except ConfigError as e:
-        return RuleFileReport(str(file), ok=False, error=str(e), where=e.where or str(file))
+    groups, troubles = read_rules(file, _ANY_INTERVAL)
+    if troubles:
+        first, *others = troubles
+        where = first.where or str(file)
+        return RuleFileReport(str(file), False, error=str(first), where=where, more=tuple(map(str, others)))
     count = sum(len(group.rules) for group in groups)
     return RuleFileReport(str(file), ok=True, rules=count, warnings=tuple(_warnings(groups)))
 

@@ -40,7 +40,8 @@ def check(
             if report.ok:
                 typer.echo(f"{report.file}: fine, {report.rules} rule{'' if report.rules == 1 else 's'}")
             else:
-                typer.echo(f"trilens: {report.error}", err=True)
+                for error in (report.error, *report.more):
+                    typer.echo(f"trilens: {error}", err=True)
     raise typer.Exit(0 if all(report.ok for report in reports) else USAGE)
 
 
@@ -78,7 +79,13 @@ def list_rules(
     elif found:
         show_rules(found)
     else:
-        typer.echo("no rules", err=True)
+        typer.echo(_none(name or [], "fails" if failing else "is blind" if blind else ""), err=True)
+
+
+def _none(names: list[str], what: str) -> str:
+    if what:
+        return f"no rule {'of these ' if names else ''}{what}"
+    return f"no rule is named {' or '.join(names)}" if names else "no rules"
 
 
 @app.command("test")
@@ -163,7 +170,7 @@ def export(
         typer.Option("--set", metavar="NAME=VALUE", help="Another threshold; may be given several times."),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", help="Of PrometheusRule objects; without, kubectl's.")
+        str | None, typer.Option(metavar="NAMESPACE", help="Of PrometheusRule objects; without, kubectl's.")
     ] = None,
     label: Annotated[
         list[str] | None,
@@ -172,7 +179,7 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write the rule files that Trilens ships, for a Prometheus of your own."""
+    """Write the shipped rule files, for a Prometheus of your own."""
     from trilens.cli.rule_export import Format, exported, read_place, read_thresholds
     from trilens.model.errors import ConfigError
 

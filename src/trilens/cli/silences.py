@@ -1,6 +1,5 @@
 """`trilens silences`: what nobody is told of, for a while."""
 
-import getpass
 import json
 import time
 from typing import Annotated
@@ -14,7 +13,7 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def silences() -> None:
-    """Have nobody told of some incidents for a while: add, list, expire."""
+    """Have nobody told of some incidents for a while."""
 
 
 @app.command()
@@ -38,9 +37,13 @@ def add(
     server: Server = None,
     as_json: AsList = False,
 ) -> None:
-    """Tell nobody of incidents whose root has these labels, and print the silence's id."""
+    """Tell nobody of incidents whose root has these labels.
+
+    Prints the id of the silence.
+    """
     from trilens.cli.client import Client
     from trilens.cli.times import read_duration, read_moment, show_moment
+    from trilens.cli.user import user_name
     from trilens.model.errors import ConfigError
 
     if duration is not None and until is not None:
@@ -53,7 +56,7 @@ def add(
     wanted = {
         "matchers": matchers,
         "to_ms": round(to_s * 1000),
-        "author": author if author is not None else getpass.getuser(),
+        "author": author if author is not None else user_name(),
         "comment": comment,
         **({"from_ms": round(from_s * 1000)} if begin is not None else {}),
     }
@@ -62,7 +65,7 @@ def add(
     if as_json:
         typer.echo(json.dumps([made], ensure_ascii=False))
     else:
-        typer.echo(f"{made['id']}  until {show_moment(made['to_ms'] / 1000)}")
+        typer.echo(f"{made['id']}  until {show_moment(made['to_ms'] // 1000)}")
 
 
 @app.command(name="list")

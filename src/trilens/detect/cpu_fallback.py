@@ -20,7 +20,7 @@ from trilens.detect.looking import Looking
 from trilens.detect.readings import LatestReadings, Usual, began, is_fast
 from trilens.detect.scene import Figure
 from trilens.detect.stall import ANNOUNCED
-from trilens.detect.subjects import DOUBTED, doubts_of, job_key, of_job
+from trilens.detect.subjects import DOUBTED, attempt_of, doubts_of, job_key, of_job
 from trilens.detect.wording import job_name, ranks_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
@@ -65,7 +65,9 @@ class CpuFallback:
         self._power = Usual(Figure.POWER, follows_to=0.7)
         self._looking = Looking()
         self._lasting: dict[JobKey, _Lasting] = {}
-        self._paused_ms: dict[JobKey, int] = {}  # of jobs at rest: when they were last in an announced pause
+        # Of jobs at rest, by their life: since when they make steps without a pause. That a GPU rested before
+        # says nothing: nobody had it, or its program was loading, compiling, saving.
+        self._stepping_ms: dict[tuple[JobKey, int], int] = {}
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         self._looking.look(scene.now_ms)
@@ -76,21 +78,22 @@ class CpuFallback:
         self._power.look(telemetry, latest)
         rests = self._rests(latest)
         still: dict[JobKey, _Lasting] = {}
-        paused_ms: dict[JobKey, int] = {}
+        stepping_ms: dict[tuple[JobKey, int], int] = {}
         for job in _jobs_at_rest(scene.jobs, rests):
             if job.serves or not job.ranks or job.phase not in (None, Phase.RUNNING):
                 continue
             key = job_key(job)
             found = self._lasting.get(key)
+            life = (key, attempt_of(job))
             if any(rank.doing in ANNOUNCED for rank in job.ranks):
-                paused_ms[key] = scene.now_ms
+                stepping_ms[life] = scene.now_ms
             else:
-                paused_ms[key] = self._paused_ms.get(key, 0)
-                found = self._look_at(job, rests, scene, found, paused_ms[key])
+                stepping_ms[life] = self._stepping_ms.get(life) or _first_step_ms(job, scene.now_ms)
+                found = self._look_at(job, rests, scene, found, stepping_ms[life])
             if found is not None:
                 still[key] = found
                 yield _finding(job, found, latest, scene)
-        self._lasting, self._paused_ms = still, paused_ms
+        self._lasting, self._stepping_ms = still, stepping_ms
 
     def _rests(self, latest: LatestReadings) -> Flags:
         runs, sm, power = latest.of(Figure.UTILIZATION), latest.of(Figure.SM), latest.of(Figure.POWER)
@@ -103,7 +106,7 @@ class CpuFallback:
         return rests
 
     def _look_at(
-        self, job: JobView, rests: Flags, scene: Scene, before: _Lasting | None, paused_ms: int
+        self, job: JobView, rests: Flags, scene: Scene, before: _Lasting | None, stepping_ms: int
     ) -> _Lasting | None:
         ranks = [rank for rank in job.ranks if _goes_on(rank, scene.now_ms)]
         if not ranks:
@@ -124,7 +127,7 @@ class CpuFallback:
         if not has_worked.all() and len(idle) < len(job.ranks) and not _are_slow(idle, ranks):
             return None  # ranks that never had work: it may be meant so, as with a coordinator
         cause = "fell-back" if has_worked.all() else "never-used"
-        rest = _rest_of(scene.telemetry, rows, paused_ms)
+        rest = _rest_of(scene.telemetry, rows, stepping_ms)
         needed_ms, steps = (LASTS_MS, _STEPS) if cause == "fell-back" else (NEVER_MS, _STEPS_NEVER)
         if not rest.is_told or rest.last_ms - rest.since_ms < needed_ms:
             return None
@@ -143,6 +146,11 @@ def _jobs_at_rest(jobs: Sequence[JobView], rests: Flags) -> list[JobView]:
     rows = np.fromiter(chain.from_iterable(job.rows for job in jobs), np.intp, int(counts.sum()))
     of_job_at = np.repeat(np.arange(len(jobs)), counts)
     return [jobs[at] for at in np.unique(of_job_at[rests[rows]]).tolist()]
+
+
+def _first_step_ms(job: JobView, now_ms: int) -> int:
+    """Of those that are remembered."""
+    return max((int(rank.steps.end_ms[0]) for rank in job.ranks if len(rank.steps)), default=now_ms)
 
 
 def _rows(job: JobView, rank: RankView) -> list[int]:

@@ -1,7 +1,8 @@
 """D010 crash: a process of a job has failed or is dead while the job is not over, or a pod of it has failed.
 
 What it finds: which rank was the first to go, apart from those that only followed it, and how: an exception,
-out of memory, killed, sent away, or gone with its node.
+out of memory, killed, sent away by its node, or gone with it. Who is taken away on purpose (a drain, a
+preemption, a smaller job), and who then falls for want of that one, has not crashed.
 Why it costs: the others wait for it until a timeout of 10 to 30 minutes, or the job begins again elsewhere.
 Example: rank 3 raised OutOfMemoryError; seven others then said "Connection closed by peer".
 What to do: the finding says it, by cause.
@@ -13,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.detect.fates import Fate, Surroundings
+from trilens.detect.job_memory import JobMemory
 from trilens.detect.looking import Looking
-from trilens.detect.subjects import job_key
 from trilens.detect.wording import job_name, rank_name, ranks_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.life import Phase
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 CODE: Final = "D010"
 
 _SHOWN_MS: Final = 15 * 60_000
-_RESTART_MS: Final = 2 * 60_000  # for so long a container that is up again is told of
+_RESTART_MS: Final = 2 * 60_000  # for so long a container that is up again is told of, or a pod that is gone
 _KILLED_MS: Final = 12_000  # until a process that was killed is taken for lost, and seen so
+_ROUNDED_MS: Final = 1_000  # Kubernetes writes whole seconds
 _LATE_MS: Final = 3_000  # clocks, and the time until an exception has left a program
 _ERROR_LENGTH: Final = 200
 # What ranks say when another one has gone: no reason of their own.
@@ -52,6 +54,8 @@ _FOLLOWERS: Final = (
     "watchdog",
     "keyboardinterrupt",
 )
+# How ranks end when another one has gone, if they do not say why.
+_ENDS_OF_OTHERS: Final = frozenset({"killed", "exit-code"})
 _OUT_OF_MEMORY: Final = ("out of memory", "outofmemory", "cannot allocate memory", "memoryerror")
 _QUIET: Final = frozenset(
     {Phase.SUCCEEDED, Phase.SUSPENDED, Phase.PREEMPTED, Phase.SPOT_RECLAIMED, Phase.QUEUED, Phase.ADMITTED}
@@ -75,38 +79,37 @@ class _Fall(NamedTuple):
 class _Known:
     restarts: dict[PodKey, int] = field(default_factory=dict)
     restarted: dict[PodKey, int] = field(default_factory=dict)  # when that was seen
+    told: set[str] = field(default_factory=set)  # pods of which ranks told, in this life or before: by uid,
+    # or by name where they do not know that
     root: tuple[tuple[int, ...], _Fall] | None = None  # by the lives that it was found among
-    seen_ms: int = 0
 
 
 class Crash:
     code = CODE
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[str, ...], _Known] = {}
+        self._jobs: JobMemory[_Known] = JobMemory()
         self._looking = Looking()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         around: Surroundings | None = None
         self._looking.look(scene.now_ms)
         for job in scene.jobs:
-            known = self._jobs.setdefault(job_key(job), _Known())
-            known.seen_ms = scene.now_ms
+            known = self._jobs.get(job, scene.now_ms) or self._jobs.put(job, scene.now_ms, _Known())
             _count_restarts(job, known, scene.now_ms)
             if job.phase in _QUIET or not _may_have_fallen(job, known):
                 known.root = None
                 continue
             around = around or Surroundings(scene)
-            falls = [*_fallen_ranks(job, around), *_fallen_pods(job, known)]
+            falls = [*_fallen_ranks(job, around), *_fallen_pods(job, known, scene.now_ms)]
             falls = [fall for fall in falls if scene.now_ms - fall.at_ms <= _SHOWN_MS]
+            falls = _without_those_let_go(job, falls)
             if not self._looking.is_settled:  # who is silent may come back, and what is old may be mended
                 falls = [fall for fall in falls if fall.is_exact and fall.at_ms >= self._looking.since_ms]
             if not falls:
                 known.root = None
             elif not _may_follow_another(job, falls, scene.now_ms):
                 yield _finding(job, self._root(job, known, falls), falls, scene)
-        if len(self._jobs) > 2 * len(scene.jobs):
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms == scene.now_ms}
 
     def _root(self, job: JobView, known: _Known, falls: Sequence[_Fall]) -> _Fall:
         """Told once it is told: what is learnt later of the others does not change who was first, unless
@@ -131,10 +134,38 @@ def first_to_fall(falls: Sequence[_Fall]) -> _Fall:
     silent = min((fall for fall in own if not fall.is_exact), key=lambda fall: fall.at_ms, default=None)
     if told is None or silent is None:
         return told or silent or own[0]
-    heartbeat_ms = 0.0
-    if silent.rank is not None and silent.rank.process is not None:
-        heartbeat_ms = 1000 * silent.rank.process.heartbeat_s
-    return silent if silent.at_ms + heartbeat_ms + _LATE_MS < told.at_ms else told
+    return silent if silent.at_ms + _heartbeat_ms(silent) + _LATE_MS < told.at_ms else told
+
+
+def _without_those_let_go(job: JobView, falls: list[_Fall]) -> list[_Fall]:
+    """Less those that were taken away on purpose, and those that fell for want of one that was, in the same
+    life of the job. Who has a reason of its own has crashed, whatever happens around it."""
+    asked_ms = [pod.asked_to_go_ms for pod in job.pods if pod.asked_to_go_ms is not None]
+    if not asked_ms:
+        return falls
+    return [fall for fall in falls if _has_own_reason(fall) or not _fell_after(fall, asked_ms)]
+
+
+def _has_own_reason(fall: _Fall) -> bool:
+    return not fall.is_follower and fall.cause not in _ENDS_OF_OTHERS
+
+
+def _fell_after(fall: _Fall, asked_ms: Sequence[int]) -> bool:
+    """A controller that begins a job again takes the others away as well, but after the first one fell."""
+    made_ms = fall.pod.created_ms if fall.pod is not None else None
+    fell_ms = _at_the_latest_ms(fall) + _ROUNDED_MS
+    return any((made_ms or 0) <= at_ms <= fell_ms for at_ms in asked_ms)
+
+
+def _at_the_latest_ms(fall: _Fall) -> float:
+    if fall.pod is not None and fall.pod.state == "Failed" and fall.pod.changed_ms is not None:
+        return fall.pod.changed_ms
+    return fall.at_ms + (0.0 if fall.is_exact else _heartbeat_ms(fall))
+
+
+def _heartbeat_ms(fall: _Fall) -> float:
+    process = fall.rank.process if fall.rank is not None else None
+    return 1000 * process.heartbeat_s if process is not None else 0.0
 
 
 def _may_follow_another(job: JobView, falls: Sequence[_Fall], now_ms: int) -> bool:
@@ -180,6 +211,9 @@ def _fallen_ranks(job: JobView, around: Surroundings) -> Iterator[_Fall]:
         elif fate in (Fate.DEAD, Fate.NODE_GONE, Fate.UNKNOWN):
             cause, said = _how_it_died(fate, pod)
             confidence = 0.7 if fate is Fate.UNKNOWN else 0.95
+            if fate is Fate.NODE_GONE and not around.is_lost(process.node):
+                said = "nothing is heard of its node any more, neither of its programs nor of its GPUs"
+                confidence = 0.85
             at_ms = process.ended_ms or process.heard_ms
             yield _Fall(at_ms, cause, said, False, confidence, rank, pod, is_exact=False)
 
@@ -218,20 +252,32 @@ def _of_pod(pod: PodView) -> tuple[str, str]:
             return "exit-code", f"its container ended{code} ({reason or 'no reason given'})"
 
 
-def _fallen_pods(job: JobView, known: _Known) -> Iterator[_Fall]:
+def _fallen_pods(job: JobView, known: _Known, now_ms: int) -> Iterator[_Fall]:
     """Pods that no rank tells of: programs without the SDK, or from before their first word."""
-    told = {(rank.process.namespace, rank.process.pod) for rank in job.ranks if rank.process is not None}
+    known.told &= {name for pod in job.pods for name in (pod.pod.uid, pod.pod.name)}
+    processes = [rank.process for rank in job.ranks if rank.process is not None]
+    known.told.update(name for one in processes if (name := one.pod_uid or one.pod))
     for pod in job.pods:
         restarted_ms = known.restarted.get(pod.pod)
         is_failed = pod.state == "Failed"
         if not is_failed and restarted_ms is None:
             continue
-        if is_failed and (pod.pod.namespace, pod.pod.name) in told:
+        is_told = pod.pod.uid in known.told or pod.pod.name in known.told
+        if is_failed and (is_told or _is_past(pod, job, now_ms)):
             continue
         cause, said = _of_pod(pod)
         at_ms = pod.changed_ms if is_failed and pod.changed_ms is not None else restarted_ms
         if at_ms is not None:
             yield _Fall(at_ms, cause, said, False, 0.9, None, pod)
+
+
+def _is_past(pod: PodView, job: JobView, now_ms: int) -> bool:
+    """Whether a pod that failed is gone, or another one was made after it, for a while."""
+    fell_ms = pod.changed_ms or now_ms
+    since = [one.created_ms for one in job.pods if one.created_ms is not None and one.created_ms > fell_ms]
+    if pod.gone_ms is not None:
+        since.append(pod.gone_ms)
+    return bool(since) and now_ms - min(since) > _RESTART_MS
 
 
 def _finding(job: JobView, root: _Fall, falls: Sequence[_Fall], scene: Scene) -> Finding:
@@ -255,6 +301,7 @@ def _finding(job: JobView, root: _Fall, falls: Sequence[_Fall], scene: Scene) ->
         cluster=job.workload.cluster if job.workload is not None else None,
         node=node or None,
         gpu=place.uuid if place is not None else None,
+        job_name=job.name or None,
     )
     return Finding(
         CODE,

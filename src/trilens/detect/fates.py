@@ -2,16 +2,19 @@
 
 What says so: how its process ended, its pod and its node, its GPU, which keeps the memory of a process as
 long as that lives, and goes on computing when only the way here is cut, and its socket, which the kernel
-holds open as long as the process lives, whether or not Python runs in it.
+holds open as long as the process lives, whether or not Python runs in it. A node of which nothing is heard at
+all, neither of its programs nor of its GPUs, is gone, long before Kubernetes says so.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trilens.detect.reporting import Reporting
 from trilens.detect.scene import Figure, ToldBy
 from trilens.model.run import Ending
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.detect.scene import JobView, PodView, RankView, Scene
+    from trilens.model.run import RankProcess
 
 SILENT_MS: Final = 90_000  # a program whose metrics were not scraped for so long is not heard: many are asked
 # every 30 s, and one scrape may fail
@@ -28,6 +32,7 @@ _HELD: Final = 0.7  # of the memory it had: its process is there
 _SOME_MEMORY: Final = 0.01
 _WORKS: Final = 0.6  # of the power it took before
 _RUNS: Final = 0.5  # utilisation
+_TOGETHER_MS: Final = 20_000  # within which all of a node fall silent that falls silent
 
 
 class Fate(StrEnum):
@@ -74,22 +79,33 @@ class Surroundings:
         return node in self._lost_nodes
 
     def pod_of(self, rank: RankView, job: JobView) -> PodView | None:
+        """Its own. One of the same name may have come after it."""
         process = rank.process
         if process is None:
             return None
         for pod in job.pods:
-            if pod.pod.name == process.pod or (process.pod_uid and pod.pod.uid == process.pod_uid):
+            if process.pod_uid:
+                is_own = pod.pod.uid == process.pod_uid
+            else:
+                is_own = pod.pod.name == process.pod and (pod.created_ms or 0) <= process.heard_ms
+            if is_own:
                 return pod
         return None
 
     def _of_silent(self, rank: RankView, job: JobView) -> Fate:
-        pod = self.pod_of(rank, job)
+        process, pod = rank.process, self.pod_of(rank, job)
+        if pod is None and process is not None and _has_successor(process, job):
+            return Fate.LEFT
         if pod is not None and pod.state == "Failed":
-            return Fate.DEAD
+            return Fate.DEAD if pod.asked_to_go_ms is None else Fate.LEFT
         if pod is not None and pod.state in ("Gone", "Succeeded"):
             return Fate.LEFT
-        node = pod.node if pod is not None else rank.process.node if rank.process is not None else ""
+        node = pod.node if pod is not None else process.node if process is not None else ""
         if self.is_lost(node) or (pod is not None and pod.state == "Unknown"):
+            return Fate.NODE_GONE
+        if pod is not None and pod.asked_to_go_ms is not None:
+            return Fate.LEFT
+        if self._is_silent_throughout(node, rank, job):
             return Fate.NODE_GONE
         told = self._by_gpu(rank)
         if told is not None:
@@ -98,6 +114,44 @@ class Surroundings:
             return Fate.FROZEN if rank.listens else Fate.DEAD
         # A container whose process has died does not go on running.
         return Fate.UNHEARD if pod is not None and pod.state == "Running" else Fate.UNKNOWN
+
+    @cached_property
+    def _last_heard_ms(self) -> dict[str, int | None]:
+        """Of nodes with GPUs: when the last of these spoke, of those where none does any more; else None."""
+        reporting = Reporting(self._telemetry, self._now_ms)
+        found: dict[str, int | None] = {}
+        told = zip(
+            self._telemetry.places,
+            reporting.is_silent.tolist(),
+            reporting.is_heard.tolist(),
+            reporting.last_ms.tolist(),
+            strict=True,
+        )
+        for place, is_silent, is_heard, last_ms in told:
+            if is_heard:
+                found[place.node] = None
+            elif is_silent:
+                known = found.setdefault(place.node, last_ms)
+                found[place.node] = known if known is None else max(known, last_ms)
+        return found
+
+    def _is_silent_throughout(self, node: str, rank: RankView, job: JobView) -> bool:
+        """Neither its GPUs nor any program of this job on it are heard, all since about the same time, while
+        other nodes are heard and the job does not go on without it."""
+        last_ms = self._last_heard_ms.get(node) if node else None
+        if last_ms is None or abs(last_ms - rank.heard_ms) > _TOGETHER_MS:
+            return False
+        if all(heard_ms is not None for heard_ms in self._last_heard_ms.values()):
+            return False  # it is rather us who hear nothing
+        heartbeat_ms = 1000 * rank.process.heartbeat_s if rank.process is not None else 0.0
+        by_then_ms = max(last_ms, rank.heard_ms) + heartbeat_ms
+        for other in job.ranks:
+            if other.process is not None and other.process.node == node:
+                if other.process.ending is None:
+                    return False
+            elif len(other.steps) and other.steps.end_ms[-1] - by_then_ms > np.nan_to_num(other.steps.ms[-1]):
+                return False  # one step may have been on its way
+        return True
 
     def _by_gpu(self, rank: RankView) -> Fate | None:
         if rank.row is None:
@@ -130,3 +184,10 @@ class Surroundings:
             float(np.median(old)) if len(old) else float("nan"),
             float(new[-1]) if len(new) else float("nan"),
         )
+
+
+def _has_successor(process: RankProcess, job: JobView) -> bool:
+    """Whether its pod went, and its job has others by now."""
+    if process.pod_uid:
+        return bool(job.pods)
+    return any(pod.pod.name == process.pod for pod in job.pods)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.detect.readings import Flags
-    from trilens.detect.scene import JobView, RankView, Scene, Telemetry
+    from trilens.detect.scene import JobView, Place, RankView, Scene, Telemetry
     from trilens.model.finding import Subject
 
 CODE: Final = "D002"
@@ -49,8 +49,10 @@ _TRAFFIC: Final = 1e7  # bytes a second, for a link to be in use at all
 ALONE_MS: Final = 15_000  # telemetry alone: no collective takes so long without moving anything
 ALONE_UNNAMED_MS: Final = 30_000  # where no GPU differs: it may be a barrier in the program
 SAVING_MS: Final = 120_000  # where the odd one is the first of the job: it may save while others wait
+_SAVED_MS: Final = 10_000  # a look that came and went: shorter ones are a batch that was late
 _SLOW_READINGS: Final = 2
 _STOPPED_MS: Final = 8_000  # since its last step: before that nobody looks closer
+_WAITS_MS: Final = 5_000  # in a collective: less than that, and it is one like all others
 _SCRAPED_MS: Final = 5_000  # metrics show less of the rhythm than records do
 _NOTE_MS: Final = 60_000  # before the onset: a barrier that timed out tells of what was before
 _SHARPEN_MS: Final = 60_000  # for so long a finding may still learn whom it is about
@@ -161,12 +163,12 @@ class Hang:
             return None
         if len(alive) < len(job.ranks):
             return None  # it ends; or a rank is gone, which a crash or a stall tells
-        waiting = [rank for rank in alive if rank.doing in SYNC_PHASES]
+        waiting = [rank for rank in alive if _waits(rank)]
         odd = odd_ones(job, gpus.spinning, gpus.resting, scene, onset_ms - _NOTE_MS)
         is_told = odd.by_note or len(waiting) * 2 > len(alive)
         if not (is_told or gpus.look_hung) or _wait_for_data(odd, alive):
             return None
-        limit_ms = _patience_ms(steppers, ended_ms, odd if gpus.look_hung or odd.by_note else None, scene)
+        limit_ms = _patience_ms(steppers, ended_ms, odd, gpus, scene)
         if any(rank.row in gpus.working for rank in odd.ranks):
             limit_ms = max(limit_ms, SAVING_MS)  # it may validate while the others wait
         if heard_ms - onset_ms <= limit_ms:
@@ -176,7 +178,7 @@ class Hang:
             said.append(f"{len(waiting)} of {len(alive)} ranks are in a collective")
         if gpus.look_hung:
             said.append(_spinning_text(gpus, scene))
-        sure = 0.95 if is_told and gpus.look_hung else 0.85
+        sure = 0.98 if odd.by_recorder else 0.95 if is_told and gpus.look_hung else 0.85
         return _Hung(onset_ms, odd, sure if odd.ranks or odd.rows else sure - 0.1, tuple(said))
 
     def _by_gpus(self, job: JobView, known: _Job, gpus: _Gpus, scene: Scene) -> _Hung | None:
@@ -190,9 +192,10 @@ class Hang:
         known.longest_ms = max(known.longest_ms, stretch.longest_before_ms)
         odd = odd_ones(job, gpus.spinning, gpus.resting, scene, stretch.onset_ms)
         needed_ms: float = ALONE_MS if odd.rows else ALONE_UNNAMED_MS
-        if odd.rows and _may_save(odd.rows, job.rows, scene):
+        if known.longest_ms >= _SAVED_MS:
+            needed_ms = max(needed_ms, 2 * known.longest_ms + 5_000)  # how long it saves is known
+        elif odd.rows and _may_save(odd.rows, job.rows, scene):
             needed_ms = SAVING_MS
-        needed_ms = max(needed_ms, 2 * known.longest_ms + 5_000 if known.longest_ms else 0)
         if stretch.readings < _SLOW_READINGS or scene.now_ms - stretch.onset_ms < needed_ms:
             return None
         return _Hung(
@@ -209,9 +212,7 @@ class Hang:
     def _finding(self, job: JobView, known: _Job, hung: _Hung, scene: Scene) -> Finding:
         if known.onset_ms is None:
             known.onset_ms, known.found_ms = hung.onset_ms, scene.now_ms
-        if known.odd is None or (not known.odd.is_one and scene.now_ms - known.found_ms <= _SHARPEN_MS):
-            known.odd = hung.odd if known.odd is None or hung.odd.is_one else known.odd
-        odd = known.odd
+        odd = known.odd = _sharper(known.odd, hung.odd, scene.now_ms - known.found_ms)
         subject = _subject(job, odd, scene)
         cause = "kernel" if _is_alone(job) else "rank-missing" if odd.ranks or odd.rows else "all-waiting"
         lasts = seconds(scene.now_ms - known.onset_ms)
@@ -233,6 +234,14 @@ class Hang:
                 "ranks": max(len(job.ranks), len(job.rows)),
             },
         )
+
+
+def _sharper(before: Odd | None, now: Odd, for_ms: float) -> Odd:
+    """Whom it is about does not change with every look. A flight recorder may speak late, and knows best."""
+    if before is None or (now.by_recorder and not before.by_recorder):
+        return now
+    is_open = not before.is_one and for_ms <= _SHARPEN_MS
+    return now if is_open and now.is_one else before
 
 
 def _jobs_that_look_hung(jobs: Sequence[JobView], spins: Flags) -> list[bool]:
@@ -281,41 +290,52 @@ def _is_ahead(rank: RankView) -> bool:
     return rank.process is not None and (rank.process.step or 0) > int(rank.steps.step[-1]) + 1
 
 
+def _waits(rank: RankView) -> bool:
+    """In a collective for longer than it takes when steps are only slow."""
+    since_ms = rank.doing_since_ms
+    return rank.doing in SYNC_PHASES and since_ms is not None and rank.heard_ms - since_ms >= _WAITS_MS
+
+
 def _wait_for_data(odd: Odd, alive: Sequence[RankView]) -> bool:
     """Those that the others wait for wait for data: nothing hangs, it is slow."""
     late = odd.ranks or alive
     return all(rank.doing in DATA_PHASES for rank in late)
 
 
-def _patience_ms(steppers: Sequence[RankView], ended_ms: int, odd: Odd | None, scene: Scene) -> float:
-    """How long no step may end. `odd` where GPUs or notes say that this is no ordinary pause."""
+def _patience_ms(steppers: Sequence[RankView], ended_ms: int, odd: Odd, gpus: _Gpus, scene: Scene) -> float:
+    """How long no step may end: less where GPUs or notes say that nobody saves."""
     leader = steppers[0]
     rhythm = Rhythm()
     rhythm.learn(leader.steps)
     last_step = max(int(rank.steps.step[-1]) for rank in steppers)
-    limit = rhythm.patience(last_step, ended_ms)
-    ms = limit.ms + (_SCRAPED_MS if leader.told_by is ToldBy.METRICS else 0)
-    if limit.is_settled or odd is None or not odd.is_one:
-        return ms
-    rows = [row for rank in odd.ranks if (row := rank.row) is not None] or list(odd.rows)
-    rows_of_job = [rank.row for rank in steppers if rank.row is not None]
-    if not odd.by_note and (not rows or _may_save(rows, rows_of_job, scene)):
-        return ms
-    return min(ms, max(2 * _STOPPED_MS, 5 * rhythm.median_ms)) if rhythm.known else ms
+    is_scraped = leader.told_by is ToldBy.METRICS
+    limit = rhythm.patience(last_step, ended_ms, is_announcing=not is_scraped)
+    more_ms = _SCRAPED_MS if is_scraped else 0
+    for_pause_ms = (limit.for_pause or limit).ms + more_ms
+    if odd.is_one and (gpus.look_hung or odd.by_note):
+        rows = [row for rank in odd.ranks if (row := rank.row) is not None] or list(odd.rows)
+        rows_of_job = [rank.row for rank in steppers if rank.row is not None]
+        if odd.by_note or (rows and not _may_save(rows, rows_of_job, scene)):
+            return limit.ms + more_ms
+    if len(gpus.spinning) == gpus.total > 0:  # who saves launches nothing
+        return min(for_pause_ms, max(limit.ms + more_ms, ALONE_UNNAMED_MS))
+    return for_pause_ms
 
 
 def _may_save(odd: Sequence[int], rows: Sequence[int], scene: Scene) -> bool:
     """Whether that is the first GPU of the job, or the first of each node: they save while others wait."""
     places = scene.telemetry.places
-    in_order = sorted(rows, key=lambda row: (_order(places[row].rank, places[row].number), row))
+    in_order = sorted(rows, key=lambda row: (*_order(places[row]), row))
     first: dict[str, int] = {}
     for row in in_order:
         first.setdefault(places[row].node, row)
     return list(odd) == in_order[:1] or set(odd) == set(first.values())
 
 
-def _order(rank: int | None, number: str) -> tuple[int, int]:
-    return (rank if rank is not None else -1, int(number) if number.isdigit() else 0)
+def _order(place: Place) -> tuple[int, str, int]:
+    """By rank; where nobody tells it, by pod: master-0 and worker-0 come before the others."""
+    number = int(place.number) if place.number.isdigit() else 0
+    return (place.rank if place.rank is not None else -1, place.pod.name if place.pod else place.node, number)
 
 
 class _Stretch(NamedTuple):
@@ -382,7 +402,7 @@ def _who(odd: Odd, subject: Subject) -> str:
 
 
 def _what_to_do(job: JobView, odd: Odd, subject: Subject) -> str:
-    run = f"`trilens show {job.run.run}`" if job.run is not None else "`trilens workloads`"
+    run = f"`trilens runs show {job.run.run}`" if job.run is not None else "`trilens workloads`"
     if not odd.ranks and not odd.rows and not _is_alone(job):
         return (
             "All are in it: look at the network between the nodes and at the flight recorder's dump, whether "

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Rows = NDArray[np.bool_]  # one for each place
 _Values = NDArray[np.float32]
 
-_FAST_MS: Final = 12_000  # readings at least so often
 _BUSY: Final = 0.5  # utilisation
 _LOADED: Final = 0.5  # of the most power that any GPU of the model takes: as trilens:gpu_profiling_stuck:bool
 _RUNS: Final = 0.05
@@ -28,8 +27,9 @@ _LATCHED_SHARE: Final = 12  # readings in one column of so many, at least: an ex
 
 
 class _Span(NamedTuple):
-    """How many readings within how many columns settle it."""
+    """How many readings within how many columns settle it, of those that report so often."""
 
+    every_ms: float  # at most
     columns: int
     readings: int
 
@@ -38,8 +38,10 @@ class _Span(NamedTuple):
         return slice(-self.columns, None)
 
 
-_STUCK: Final = (_Span(8, 6), _Span(36, 5))  # fast readings, and slow ones
-_FROZEN: Final = (_Span(24, 16), _Span(72, 8))
+# Readings every 5 s, every 15 or 30 s as exporters come, and every minute.
+_SLOW: Final = (_Span(40_000, 36, 5), _Span(np.inf, 72, 5))
+_STUCK: Final = (_Span(12_000, 8, 6), *_SLOW)
+_FROZEN: Final = (_Span(12_000, 24, 16), *_SLOW)
 
 
 def profiling_stuck(telemetry: Telemetry, reporting: Reporting) -> Rows:
@@ -153,12 +155,13 @@ def _said(values: _Values) -> NDArray[np.intp]:
     return said
 
 
-def _by_pace(is_so: Callable[[_Span], Rows], spans: tuple[_Span, _Span], reporting: Reporting) -> Rows:
-    """By the first span for those that report often, by the second for the others."""
-    fast = (reporting.every_ms <= _FAST_MS) & (reporting.readings > 1)
-    found = np.zeros(len(fast), bool)
-    if fast.any():
-        found |= fast & is_so(spans[0])
-    if not fast.all():
-        found |= ~fast & is_so(spans[1])
+def _by_pace(is_so: Callable[[_Span], Rows], spans: Sequence[_Span], reporting: Reporting) -> Rows:
+    """Each row by the first span that is for those that report as often as it does."""
+    found = np.zeros(len(reporting.every_ms), bool)
+    left = reporting.readings > 1
+    for span in spans:
+        here = left & (reporting.every_ms <= span.every_ms)
+        if here.any():
+            found |= here & is_so(span)
+            left &= ~here
     return found

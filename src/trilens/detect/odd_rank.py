@@ -1,7 +1,8 @@
 """Which rank is not where the others wait: by what they said, by how far they are, and by their GPUs.
 
-The first that tells decides. A barrier names who did not come; a rank that is in no collective while most
-are, or behind in steps, is the one they wait for; and so is a GPU on which nothing runs while others spin.
+The first that tells decides. Flight recorders know who is in which collective; a barrier names who did not
+come; a rank that is in no collective while most are, or behind in steps, is the one they wait for; and so is
+a GPU on which nothing runs while others spin.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.detect.collectives import absent
 from trilens.detect.subjects import rank_at
 from trilens.detect.wording import ranks_name
 from trilens.model.ledger_facts import SYNC_PHASES
@@ -31,6 +33,7 @@ class Odd(NamedTuple):
     node: str | None = None  # where all of them are on one
     why: tuple[str, ...] = ()
     by_note: bool = False  # a rank said so in words
+    by_recorder: bool = False  # and in these: what was put into which process group
 
     @property
     def is_one(self) -> bool:
@@ -42,6 +45,9 @@ def odd_ones(
 ) -> Odd:
     """`spinning` and `resting` are rows of its GPUs; notes from before `since_ms` tell of something else."""
     alive = [rank for rank in job.ranks if rank.process is None or rank.process.ending is None]
+    gone = absent(job, since_ms)
+    if gone is not None:
+        return _odd(gone.ranks, gone.said, scene, by_note=True)._replace(by_recorder=True)
     named, said = _by_notes(job, since_ms)
     if named:
         return _odd(named, said, scene, by_note=True)

@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 WINDOW: Final = 10  # steps: its median stands when four of them are slow for another reason
 STRIDE: Final = 5  # a new window each
 IN_A_ROW: Final = 2  # windows, to be sure
+OVER_AFTER: Final = 4  # windows as before: one that comes and goes is one straggler, and not many
 LEAST: Final = 0.10  # ten workers of a production job wander by 5 % over windows of ten steps
 WOBBLES: Final = 5.0  # how far outside of what a worker usually wanders: about four standard deviations
 _ENDS_AT: Final = 0.5  # of what it takes to be found

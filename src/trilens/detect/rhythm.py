@@ -1,8 +1,8 @@
 """How regularly a run makes its steps, learnt from itself: how long one takes, and which pauses it has.
 
 A pause that nobody announces (a checkpoint, a validation) is known when it has come before: at the same
-distance in steps, or in time. Before it has, the only hint is where it comes: programs save and validate at
-round numbers of steps.
+distance in steps, or in time. Before it has, the only hints are where it comes, as programs save and validate
+at round numbers of steps, and whether this program could have announced it at all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FIRST_STEP_MS: Final = 30 * 60_000  # loading, compiling: what the SDK's own wat
 FIRST_STEPS_MS: Final = 5 * 60_000  # kernels are tuned, graphs are captured, a second shape is compiled
 LEAST_MS: Final = 10_000  # shorter than this, anything may be in the way for once
 EARLY_LEAST_MS: Final = 30_000
-ROUND_MS: Final = 120_000
+POSSIBLE_MS: Final = 120_000  # for a pause of which nothing is known
 
 _FIRST: Final = 5  # steps that say nothing of those to come
 _SETTLED: Final = 20  # steps after which a run is known
@@ -29,6 +29,7 @@ _KEPT: Final = 256  # intervals
 _MOST_PAUSES: Final = 32
 _PAUSE_FACTOR: Final = 3.0  # of the median, for an interval to be a pause
 _PAUSE_LEAST_MS: Final = 2_000  # and so much longer than it
+_LONGEST_MS: Final = 10 * 60_000  # what took longer was a stall that ended, and no pause
 _LEARN_EVERY: Final = 8  # steps: medians of many runs cost time
 _ROUND: Final = (100, 500, 1000)
 _IRREGULAR: Final = 3  # pauses of no period within `_KEPT` steps: they are the run's way
@@ -46,6 +47,7 @@ class Patience(NamedTuple):
     ms: float
     why: str
     is_settled: bool  # the run is known well enough to be sure
+    for_pause: Patience | None = None  # longer, unless something tells that this is not the pause it may be
 
 
 class Rhythm:
@@ -60,11 +62,13 @@ class Rhythm:
         self.known = 0  # intervals since its beginning
         self.median_ms = float("nan")
         self._slow_ms = float("nan")
+        self._lately_ms = 0.0
 
     def learn(self, steps: Steps) -> None:
         count = len(steps)
         if count < 2:
             return
+        self._lately_ms = _lately_ms(steps)
         first = int(np.searchsorted(steps.end_ms, self._learnt_ms, side="right"))
         if count - first < _LEARN_EVERY and self.known >= _SETTLED:
             return
@@ -92,26 +96,32 @@ class Rhythm:
         ordinary = int(np.searchsorted(in_order, _pause_ms(median), side="right"))
         self._slow_ms = float(in_order[round(_SLOW_QUANTILE * (ordinary - 1))])
 
-    def patience(self, last_step: int, last_end_ms: int) -> Patience:
-        """After this step."""
+    def patience(self, last_step: int, last_end_ms: int, *, is_announcing: bool = True) -> Patience:
+        """After this step. `is_announcing`: the program says when it saves or validates."""
         if self.known == 0:
             return Patience(FIRST_STEP_MS, "the first step may take long", is_settled=False)
         if self.known < _FIRST:
             return Patience(FIRST_STEPS_MS, "the first steps may take long", is_settled=False)
-        median, slow = self.median_ms, self._slow_ms
+        # A run that has become slower is slow, and does not stall at each step.
+        median, slow = max(self.median_ms, self._lately_ms), max(self._slow_ms, self._lately_ms)
+        why = f"steps take {median / 1000:.1f} s"
         if self.known < _SETTLED:
-            ms = max(EARLY_LEAST_MS, 5 * median, 3 * slow)
-            return Patience(ms, f"steps take {median / 1000:.1f} s", is_settled=False)
-        ms = max(LEAST_MS, 2 * median + 5_000, 2 * slow)
-        pause = self._pause_due(last_step + 1, last_end_ms)
-        if pause is not None and pause.ms > ms:
-            return pause
-        return Patience(ms, f"steps take {median / 1000:.1f} s", is_settled=True)
+            ordinary = Patience(max(EARLY_LEAST_MS, 5 * median, 3 * slow), why, is_settled=False)
+        else:
+            ordinary = Patience(max(LEAST_MS, 2 * median + 5_000, 2 * slow), why, is_settled=True)
+            due = self._due(last_step + 1, last_end_ms)
+            if due is not None:
+                return due if due.ms > ordinary.ms else ordinary
+        possible = self._possible(last_step + 1, is_announcing)
+        if possible is not None and possible.ms > ordinary.ms:
+            return ordinary._replace(for_pause=possible)
+        return ordinary
 
-    def _pause_due(self, next_step: int, last_end_ms: int) -> Patience | None:
+    def _due(self, next_step: int, last_end_ms: int) -> Patience | None:
+        """A pause as those before."""
         recent = self._pauses
         if not recent:
-            return self._round(next_step)
+            return None
         longest = max(pause.ms for pause in recent)
         allowed = 2 * longest + 5_000
         if _is_next([pause.step for pause in recent], next_step):
@@ -122,16 +132,30 @@ class Rhythm:
         lately = [pause for pause in recent if pause.step > next_step - _KEPT]
         if len(lately) >= _IRREGULAR and not _is_regular([pause.step for pause in lately]):
             return Patience(1.5 * longest, "it has paused for so long before", is_settled=True)
-        return self._round(next_step)
+        return None
 
-    def _round(self, next_step: int) -> Patience | None:
-        """A pause that may be the first of its kind: no such number has been passed yet without one."""
+    def _possible(self, next_step: int, is_announcing: bool) -> Patience | None:
+        """A pause of which nothing is known: nobody says when this program pauses, or no such round number
+        has been passed yet without one."""
+        if not is_announcing:
+            longest = max((pause.ms for pause in self._pauses if pause.ms <= _LONGEST_MS), default=None)
+            allowed = POSSIBLE_MS if longest is None else 2 * longest + 5_000
+            return Patience(allowed, "its program does not say when it saves", is_settled=False)
         assert self._first_step is not None
         for number in _ROUND:
             off = min(next_step % number, -next_step % number)
             if off <= 1 and next_step - self._first_step <= number + 1:
-                return Patience(ROUND_MS, f"many programs save after {number} steps", is_settled=False)
+                return Patience(POSSIBLE_MS, f"many programs save after {number} steps", is_settled=False)
         return None
+
+
+def _lately_ms(steps: Steps) -> float:
+    """What at least two of the last three steps took; 0 where there are fewer."""
+    ends, numbers = steps.end_ms[-4:].tolist(), steps.step[-4:].tolist()
+    if len(ends) < 4:
+        return 0.0
+    took = [(ends[at + 1] - ends[at]) / max(numbers[at + 1] - numbers[at], 1) for at in range(3)]
+    return float(sorted(took)[1])
 
 
 def _pause_ms(median: float) -> float:

@@ -107,11 +107,18 @@ class RankView:
 class PodView(NamedTuple):
     pod: PodKey
     node: str
-    state: str  # Pending, Running, Succeeded, Failed, Unknown, or Gone
+    # Pending, Running, Succeeded, Failed, Unknown. Gone, of one that went away some minutes ago; Failed, if
+    # it had failed by itself before.
+    state: str
     reason: str = ""  # OOMKilled, Error, Evicted, ...
     exit_code: int | None = None
     restarts: int = 0
     changed_ms: int | None = None  # when it came into this state
+    created_ms: int | None = None
+    # Since when somebody wants it gone that ran: it is drained, preempted, held back by its queue, deleted by
+    # its controller or by a person. None also where it had ended before.
+    asked_to_go_ms: int | None = None
+    gone_ms: int | None = None
 
 
 class NodeView(NamedTuple):

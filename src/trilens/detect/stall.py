@@ -21,6 +21,7 @@ from trilens.detect.scene import ToldBy
 from trilens.detect.stall_causes import (
     Standing,
     Verdict,
+    is_no_pause,
     is_sharp,
     node_of,
     verdict_of,
@@ -102,16 +103,22 @@ class Stall:
         if job.phase not in (None, Phase.RUNNING) or _is_done(job):
             return None
         last_ms, last_step = _last_step(job, known)
-        limit = known.rhythm.patience(last_step, last_ms)
-        limit_ms = limit.ms + (_SCRAPED_MS if leader.told_by is ToldBy.METRICS else 0)
+        is_scraped = leader.told_by is ToldBy.METRICS
+        limit = known.rhythm.patience(last_step, last_ms, is_announcing=not is_scraped)
+        more_ms = _SCRAPED_MS if is_scraped else 0
         pausing = [rank for rank in job.ranks if rank.doing in ANNOUNCED]
         if pausing:
             return self._in_pause(job, known, pausing, last_ms, scene)
         _end_pause(known)
         # The cheap question first: nearly every job moves.
+        limit_ms = limit.ms + more_ms
         if all(_moves(rank, known, limit_ms, scene.now_ms) for rank in job.ranks):
             return None
         standing = self._standing(job, known, around, limit_ms, scene.now_ms)
+        if limit.for_pause is not None and (standing is None or not is_no_pause(standing, limit_ms)):
+            limit = limit.for_pause
+            limit_ms = limit.ms + more_ms
+            standing = self._standing(job, known, around, limit_ms, scene.now_ms)
         if standing is None:
             return None
         limit_text = f"{limit.why}; after {seconds(limit_ms)} without one it counts as stalled"
@@ -204,6 +211,7 @@ class Stall:
             cluster=place.cluster if place is not None else job.workload.cluster if job.workload else None,
             node=(process.node or None if process is not None else None) or verdict.node,
             gpu=place.uuid if place is not None else None,
+            job_name=job.name or None,
         )
         evidence = [Evidence(limit), *map(Evidence, verdict.evidence)]
         evidence.append(Evidence(where_they_are(standing)))

@@ -41,6 +41,20 @@ class Standing(NamedTuple):
     onset_ms: int
 
 
+def is_no_pause(standing: Standing, limit_ms: float) -> bool:
+    """Whether something tells that nobody saves or validates: a rank is gone or locked, or those that are
+    late have waited for data all the while."""
+    if any(fate is not Fate.UNHEARD for _, fate in standing.missing):
+        return True
+    late = _odd_one(standing.alive) or standing.stuck
+    return bool(late) and all(
+        rank.doing in DATA_PHASES
+        and rank.doing_since_ms is not None
+        and rank.heard_ms - rank.doing_since_ms > limit_ms / 2
+        for rank in late
+    )
+
+
 def is_sharp(verdict: Verdict) -> bool:
     return verdict.cause != "unknown" and (verdict.rank is not None or verdict.cause == "data")
 
@@ -191,7 +205,7 @@ def what_to_do(verdict: Verdict, job: JobView) -> str:
     process = rank.process if rank is not None else None
     pid = f" --pid {process.pid}" if process is not None and process.pid is not None else ""
     stacks = f"`py-spy dump{pid}`" + (f" on {process.node}" if process is not None and process.node else "")
-    run = f"trilens show {job.run.run}" if job.run is not None else "trilens workloads"
+    run = f"trilens runs show {job.run.run}" if job.run is not None else "trilens workloads"
     match verdict.cause:
         case "data":
             return f"Look at the storage and the loader's workers: {stacks} says which file it reads."

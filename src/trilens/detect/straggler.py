@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.detect.peers import IN_A_ROW, STRIDE, WINDOW, is_over, limit, reference, since
+from trilens.detect.job_memory import JobMemory
+from trilens.detect.peers import IN_A_ROW, OVER_AFTER, STRIDE, WINDOW, is_over, limit, reference, since
 from trilens.detect.scene import ToldBy
-from trilens.detect.subjects import attempt_of, job_key, of_job
+from trilens.detect.stall import ANNOUNCED
+from trilens.detect.subjects import attempt_of, of_job
 from trilens.detect.wording import job_name, ranks_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from trilens.detect.peers import Floats
     from trilens.detect.scene import JobView, RankView, Scene, Steps
-    from trilens.detect.subjects import JobKey
 
 CODE: Final = "D003"
 
@@ -45,8 +46,7 @@ _LEAST_WOBBLE: Final = 0.01
 _OF_STEPS: Final = 0.65
 _LOOK_BACK: Final = 100  # steps, for the one with which it began
 _CLEARLY: Final = 1.5  # times as much as the next on its node: then it is the one, and not the node
-_QUIET_MS: Final = 60_000  # and some steps: what makes none is not slow, but stalled
-_FORGET_MS: Final = 60 * 60_000
+_QUIET_MS: Final = 60_000  # and some steps
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _Job:
     attempt: int
     judged: int  # the last step of the last window
     windows: int = 0
-    seen_ms: int = 0
+    paused_ms: int = 0  # when an announced pause was last seen
     early: list[Floats] = field(default_factory=list)
     usual: Floats = field(default_factory=lambda: np.empty(0))
     wobble: Floats = field(default_factory=lambda: np.empty(0))
@@ -84,7 +84,7 @@ class Straggler:
     code = CODE
 
     def __init__(self) -> None:
-        self._jobs: dict[JobKey, _Job] = {}
+        self._jobs: JobMemory[_Job] = JobMemory()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         watched = [(job, self._known(job, scene.now_ms)) for job in scene.jobs if _tells(job)]
@@ -95,26 +95,21 @@ class Straggler:
         for job, known in watched:
             if known.found or known.is_slow.any():
                 yield from self._told(job, known, scene)
-        if len(self._jobs) > 2 * len(watched):
-            least_ms = scene.now_ms - _FORGET_MS
-            self._jobs = {key: one for key, one in self._jobs.items() if one.seen_ms > least_ms}
 
     def _known(self, job: JobView, now_ms: int) -> _Job:
-        key, ranks = job_key(job), len(job.ranks)
-        known = self._jobs.get(key)
-        attempt = attempt_of(job)
-        if known is None or known.ranks != ranks or known.attempt != attempt:
-            known = self._jobs[key] = _Job(
-                ranks,
-                attempt,
-                int(job.ranks[0].steps.step[0]) + _FIRST + WINDOW - STRIDE,
-                excess=np.zeros(ranks),
-                hits=np.zeros(ranks, np.int64),
-                misses=np.zeros(ranks, np.int64),
-                is_slow=np.zeros(ranks, bool),
-            )
-        known.seen_ms = now_ms
-        return known
+        known, ranks, attempt = self._jobs.get(job, now_ms), len(job.ranks), attempt_of(job)
+        if known is not None and known.ranks == ranks and known.attempt == attempt:
+            return known
+        new = _Job(
+            ranks,
+            attempt,
+            int(job.ranks[0].steps.step[0]) + _FIRST + WINDOW - STRIDE,
+            excess=np.zeros(ranks),
+            hits=np.zeros(ranks, np.int64),
+            misses=np.zeros(ranks, np.int64),
+            is_slow=np.zeros(ranks, bool),
+        )
+        return self._jobs.put(job, now_ms, new)
 
     def _judge(self, due: Sequence[tuple[JobView, _Job]]) -> None:
         """The next window of each of these jobs, all of them at once."""
@@ -141,9 +136,12 @@ class Straggler:
         for at in np.flatnonzero(known.is_slow).tolist():
             slow.setdefault(_node(job.ranks[at], scene), []).append(at)
         known.found = {node: one for node, one in known.found.items() if node in slow}
+        # A checkpoint makes nobody faster; but what makes no steps is not slow any more, but stalled.
+        if any(rank.doing in ANNOUNCED for rank in job.ranks):
+            known.paused_ms = scene.now_ms
         steps = job.ranks[0].steps
         quiet_ms = _QUIET_MS + 5 * float(steps.ms[-1])
-        if scene.now_ms - float(steps.end_ms[-1]) > quiet_ms:
+        if scene.now_ms - max(known.paused_ms, int(steps.end_ms[-1])) > quiet_ms:
             return
         for node, ranks in slow.items():
             one = known.found.get(node)
@@ -210,7 +208,7 @@ def _compare(jobs: Sequence[tuple[_Job, Floats]]) -> None:
     is_high = (excess >= limit(usually)) & is_settled
     hits = np.where(is_high, hits + 1, 0)
     misses = np.where(is_over(excess, usually), misses + 1, 0)
-    is_slow = (is_slow & (misses < IN_A_ROW)) | (hits >= IN_A_ROW)
+    is_slow = (is_slow & (misses < OVER_AFTER)) | (hits >= IN_A_ROW)
     # What is usual follows slowly, and not where it may be trouble.
     is_calm = ~is_slow & ~is_high
     usual = np.where(is_calm, usual * (1 + _FOLLOWS * np.clip(excess, -0.05, 0.05)), usual)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from trilens.model.finding import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from trilens.detect.scene import JobView, Place, RankView, Scene
-    from trilens.model.workload import Doubt
+    from trilens.model.workload import Doubt, GpuUuid, WorkloadKey
 
 DOUBTED: Final = 0.7  # of the confidence of what rests on telemetry that is not to be believed
 
@@ -44,6 +44,7 @@ def of_job(job: JobView, scene: Scene, rank: RankView | None = None, *, node: st
         rank=rank.rank if rank is not None else None,
         cluster=job.workload.cluster if job.workload is not None else None,
         node=(process.node or None) if process is not None else node,
+        job_name=job.name or None,
     )
 
 
@@ -79,7 +80,38 @@ def _at(job: JobView, place: Place, rank: int | None) -> Subject:
         cluster=place.cluster,
         node=place.node,
         gpu=place.uuid,
+        job_name=job.name or None,
     )
+
+
+class Completion:
+    """What follows from the rest of a subject, and a detector need not know. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._places: Sequence[Place] = ()
+        self._jobs: Sequence[JobView] = ()
+        self._by_uuid: dict[GpuUuid, Place] = {}
+        self._teams: dict[WorkloadKey, str] = {}
+
+    def look(self, scene: Scene) -> None:
+        if scene.telemetry.places is not self._places:
+            self._places = scene.telemetry.places
+            self._by_uuid = {place.uuid: place for place in self._places}
+        if scene.jobs is not self._jobs:
+            self._jobs = scene.jobs
+            self._teams = {job.workload: job.team for job in self._jobs if job.workload and job.team}
+
+    def of(self, subject: Subject) -> Subject:
+        place = self._by_uuid.get(subject.gpu) if subject.gpu is not None else None
+        if place is not None:
+            subject = subject._replace(
+                cluster=subject.cluster or place.cluster or None,
+                node=subject.node or place.node or None,
+                gpu_number=place.number or None,
+            )
+        if subject.team is None and subject.workload is not None:
+            subject = subject._replace(team=self._teams.get(subject.workload))
+        return subject
 
 
 def doubts_of(scene: Scene, rows: Iterable[int | None]) -> tuple[Doubt, ...]:

@@ -212,7 +212,10 @@ def _unheard(scene: Scene) -> Iterator[Finding]:
         fates = [around.fate(rank, job) for rank in job.ranks]
         if fates.count(Fate.UNHEARD) * 2 > len(fates):
             subject = Subject(
-                workload=job.workload, team=job.team, run=job.run.run if job.run is not None else None
+                workload=job.workload,
+                team=job.team,
+                run=job.run.run if job.run is not None else None,
+                job_name=job.name or None,
             )
             whose = f"{job_name(job)}, for {seconds(scene.now_ms - heard_ms)}"
             yield _finding("programs-silent", subject, whose, heard_ms, len(fates))

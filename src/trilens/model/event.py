@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from trilens.model.node import LocalJob
-    from trilens.model.workload import GpuUuid
+# What is in annotations here is read when a bundle is read.
+from trilens.model.node import LocalJob  # noqa: TC001
+from trilens.model.workload import GpuUuid  # noqa: TC001
 
 
 class EventKind(StrEnum):

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+
 # What is in annotations here is read when a finding is read back from disk.
 from collections.abc import Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trilens.model.run import RunId  # noqa: TC001
 from trilens.model.workload import Doubt, GpuUuid, PodKey, WorkloadKey  # noqa: TC001
 
 
 class Severity(StrEnum):
+    """The gravest first."""
+
     CRITICAL = "critical"  # somebody is woken
     WARNING = "warning"  # today
     INFO = "info"  # when somebody looks
+
+    @property
+    def gravity(self) -> int:
+        """The lower, the graver."""
+        return _GRAVITY[self]
+
+
+_GRAVITY: Final = {severity: place for place, severity in enumerate(Severity)}
 
 
 class FindingKind(StrEnum):
@@ -44,6 +56,8 @@ class Subject(NamedTuple):
     cluster: str | None = None  # of the node; a workload has its own
     node: str | None = None
     gpu: GpuUuid | None = None
+    gpu_number: str | None = None  # of that GPU on its node, which is what people call it
+    job_name: str | None = None  # where neither workload nor run is known: what its own metrics call it
 
 
 class Evidence(NamedTuple):
@@ -54,16 +68,23 @@ class Evidence(NamedTuple):
 
 
 class FindingKey(NamedTuple):
-    """What makes two findings the same one, seen again."""
+    """What a finding is called by as long as it lasts: what was known when it opened. What is learnt later, a
+    rank or a node, changes the finding and not its name; else somebody would be told of it twice."""
 
     code: str
     subject: Subject
     cause: str
+    severity: Severity
+
+    @property
+    def id(self) -> str:
+        """Short, and the same when it comes back."""
+        return hashlib.blake2b(repr(self).encode(), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """As it is seen at one moment. Seen again, only text, evidence, confidence and figures may differ."""
+    """As it is seen at one moment."""
 
     code: str  # of the detector: D001, ...
     kind: FindingKind
@@ -80,14 +101,20 @@ class Finding:
 
     @property
     def key(self) -> FindingKey:
-        return FindingKey(self.code, self.subject, self.cause)
+        """What it would be called if it opened now."""
+        return FindingKey(self.code, self.subject, self.cause, self.severity)
 
 
 @dataclass(frozen=True, slots=True)
 class FindingInterval:
-    """A finding over its life. (finding.key, detected_ms) names it; told again, it replaces what was told."""
+    """A finding over its life. (key, detected_ms) names it; told again, it replaces what was told."""
 
     finding: Finding  # as it was seen last
     detected_ms: int  # when it was first seen
     seen_ms: int  # when last
     ended_ms: int | None = None
+    opened_as: FindingKey | None = None  # None where nothing was learnt since
+
+    @property
+    def key(self) -> FindingKey:
+        return self.opened_as or self.finding.key

@@ -52,6 +52,10 @@ class Collective:
     retired: bool | None = None  # gloo leaves the state at scheduled and says only this
     frames: tuple[Frame, ...] = ()
 
+    @property
+    def is_over(self) -> bool:
+        return self.state == "completed" or bool(self.retired)
+
 
 class Group(NamedTuple):
     name: str
@@ -76,6 +80,29 @@ class FlightRecorderDump:
     entries: tuple[Collective, ...] = ()
 
 
+class GroupStanding(NamedTuple):
+    """How far a rank has come in one of its process groups, in a few words: the rest is in the dump."""
+
+    group: str
+    description: str
+    first: int | None  # of the group's ranks: several groups may have one name, each for some of the ranks
+    size: int
+    entered: int  # the last collective that it has put in; 0 for none
+    pending: int | None  # the first of them that has not ended
+    operation: str  # of that one
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> GroupStanding | None:
+        """From a note's data, which anybody may have written."""
+        numbers = [told.get(name) for name in ("first", "size", "entered", "pending")]
+        if any(type(number) is not int and number is not None for number in numbers):
+            return None
+        first, size, entered, pending = numbers
+        words = (str(told.get(name) or "") for name in ("group", "description", "operation"))
+        group, description, operation = words
+        return cls(group, description, first, size or 0, entered or 0, pending, operation)
+
+
 def rank_of_file(name: str) -> int | None:
     """Dump files carry the rank at the end, whatever stands before it."""
     found = _RANK_AT_END.search(name)
@@ -97,6 +124,35 @@ def read_flight_recorder(content: bytes) -> FlightRecorderDump:
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as e:
         raise FlightRecorderError(f"a flight recorder's dump that cannot be read: {e!r}") from e
+
+
+def standings(dump: FlightRecorderDump) -> list[GroupStanding]:
+    """Of each group that the rank is in. Sends and receives have no order that all ranks share."""
+    entered: dict[str, int] = {}
+    pending: dict[str, Collective] = {}
+    for entry in dump.entries:
+        if entry.is_p2p or entry.collective_seq is None:
+            continue
+        entered[entry.group] = max(entered.get(entry.group, 0), entry.collective_seq)
+        waits = pending.get(entry.group)
+        if not entry.is_over and (waits is None or entry.collective_seq < (waits.collective_seq or 0)):
+            pending[entry.group] = entry
+    found = []
+    for name in sorted({*dump.groups, *entered}):
+        group, progress, waits = dump.groups.get(name), dump.progress.get(name), pending.get(name)
+        ranks = group.ranks if group is not None else ()
+        found.append(
+            GroupStanding(
+                name,
+                group.description if group is not None else "",
+                min(ranks, default=None),
+                len(ranks),
+                max(entered.get(name, 0), (progress.enqueued or 0) if progress is not None else 0),
+                waits.collective_seq if waits is not None else None,
+                waits.operation if waits is not None else "",
+            )
+        )
+    return found
 
 
 def _decoded(content: bytes) -> object:

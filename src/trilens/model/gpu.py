@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+# What is in annotations here is read when a bundle is read.
+from trilens.model.workload import Doubt, GpuUuid, PodKey  # noqa: TC001
+
 if TYPE_CHECKING:
     from fractions import Fraction
-
-    from trilens.model.workload import Doubt, GpuUuid, PodKey
-
 
 HELD_BEFORE_SEEN: Final = "held-before-seen"  # a doubt: that a pod had a GPU so early is a guess
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+# What is in annotations here is read when a bundle is read.
+from collections.abc import Mapping  # noqa: TC003
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 class GroupKind(NamedTuple):

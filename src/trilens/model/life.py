@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from trilens.model.workload import Membership, WorkloadKey
+# What is in annotations here is read when a bundle is read.
+from trilens.model.workload import Membership, WorkloadKey  # noqa: TC001
 
 
 class Phase(StrEnum):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from trilens.model.gpu import GpuKey
-    from trilens.model.workload import WorkloadKey
+# What is in annotations here is read when a bundle is read.
+from trilens.model.gpu import GpuKey  # noqa: TC001
+from trilens.model.workload import WorkloadKey  # noqa: TC001
 
 # A start is told as boot plus ticks, and the time of boot is known to a second: it moves when a clock is set.
 SAME_START_MS: Final = 2_000

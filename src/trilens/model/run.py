@@ -7,12 +7,11 @@ program are microseconds of its own clock. None is "nobody said so", never zero.
 
 from __future__ import annotations
 
+# What is in annotations here is read when a bundle is read.
+from collections.abc import Mapping  # noqa: TC003
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, NewType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import NamedTuple, NewType
 
 RunId = NewType("RunId", str)
 WriterId = NewType("WriterId", str)  # of one process: its batches are counted under it
@@ -168,7 +167,7 @@ class NoteRecord:
     n: int
     t_ms: int
     # barrier, stalled, moving (again, after a stall), frozen, resumed (from a checkpoint), nonfinite, lost,
-    # exception, attached, preflight, slow-link
+    # exception, attached, preflight, slow-link, collectives (how far it has come in each process group)
     kind: str
     text: str
     step: int | None = None

@@ -1,4 +1,4 @@
-"""Why a pod was taken away: preempted, evicted, or with its spot machine."""
+"""Why a pod was taken away: preempted, evicted, or with its spot machine; and since when."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ _EVENT_REASONS = {
 }
 
 
+# Why a kubelet ends pods of its own accord though nothing is wrong with them or with it.
+_SHUTDOWNS = frozenset({"NodeShutdown", "Shutdown", "Terminated", "Preempting"})
+_BY_ITS_NODE = frozenset({"TerminationByKubelet", "DeletionByPodGC"})  # which wants for something, or is gone
+_TOLD_TO_END = 143  # SIGTERM
+
+
 def is_reclaimed(node: KubeObject, events: Mapping[str, Noted]) -> bool:
     """Whether the cloud has announced that it takes this node back."""
     taints = {text(taint, "key") for taint in items(section(node.body, "spec"), "taints")}
@@ -67,3 +73,17 @@ def interruption(
         since_ms = found[2] if found is not None else pod.deleted_ms
         return Phase.SPOT_RECLAIMED, "the cloud took the node back", since_ms
     return found
+
+
+def asked_to_go_ms(pod: KubeObject, ended_ms: int | None, exit_code: int | None) -> int | None:
+    """Since when somebody wants a pod gone that ran: a drain, the scheduler, its queue, its controller, a
+    person. None for one that nobody wants gone, that its node gave up, or that had ended by itself before."""
+    target = condition(pod, "DisruptionTarget")
+    status_reason = text(section(pod.body, "status"), "reason")
+    if target is not None and target.reason in _BY_ITS_NODE and status_reason not in _SHUTDOWNS:
+        return None
+    told = (target.since_ms if target is not None else None, pod.deleted_ms)
+    asked_ms = min((at for at in told if at is not None), default=None)
+    if asked_ms is None or exit_code == _TOLD_TO_END:  # that says more than the clocks of two machines
+        return asked_ms
+    return asked_ms if ended_ms is None or asked_ms <= ended_ms else None

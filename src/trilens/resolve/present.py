@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from trilens.resolve.accelerators import wants_accelerator
+from trilens.resolve.interruptions import asked_to_go_ms
 from trilens.resolve.reading import conditions, items, section, text, time_ms, whole
 from trilens.resolve.stages import finished_ms
 from trilens.resolve.topology import place_of
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from trilens.model.kubernetes import KubeObject
     from trilens.model.life import PhaseInterval
-    from trilens.model.workload import Membership, PodKey, Workload, WorkloadKey
+    from trilens.model.workload import PodKey, Workload, WorkloadKey
     from trilens.resolve.local import LocalResolver
     from trilens.resolve.resolver import ClusterResolver
     from trilens.resolve.topology import Place
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 class PodState(NamedTuple):
     pod: PodKey
     node: str
-    state: str  # Pending, Running, Succeeded, Failed, Unknown
+    state: str  # Pending, Running, Succeeded, Failed, Unknown; Gone, unless it had failed before it went
     reason: str  # why it ended, or its container did the last time
     exit_code: int | None
     restarts: int
     changed_ms: int | None
     wants_gpu: bool
+    created_ms: int | None = None
+    asked_to_go_ms: int | None = None  # since when somebody wants it gone that ran: a drain, its queue, ...
+    gone_ms: int | None = None
 
 
 class NodeState(NamedTuple):
@@ -44,6 +48,7 @@ class WorkloadState(NamedTuple):
     record: Workload
     phase: PhaseInterval | None
     pods: tuple[PodState, ...]
+    departed: tuple[PodState, ...] = ()  # that were its pods some minutes ago
 
 
 class ClusterState(NamedTuple):
@@ -65,7 +70,8 @@ class Present:
             WorkloadState(
                 record,
                 resolver.phase(key),
-                tuple(self._pod(pod, member, seen) for pod, member in resolver.members(key)),
+                tuple(self._pod(pod, member.pod, seen) for pod, member in resolver.members(key)),
+                tuple(self._pod(one.pod, one.key, seen, one.at_ms) for one in resolver.departed(key)),
             )
             for key, record in resolver.workloads().items()
         )
@@ -81,11 +87,15 @@ class Present:
         return ClusterState(resolver.cluster, workloads, tuple(state for _, state in nodes.values()))
 
     def _pod(
-        self, pod: KubeObject, member: Membership, seen: dict[str, tuple[KubeObject, PodState]]
+        self,
+        pod: KubeObject,
+        key: PodKey,
+        seen: dict[str, tuple[KubeObject, PodState]],
+        gone_ms: int | None = None,
     ) -> PodState:
         known = self._pods.get(pod.uid)
-        if known is None or known[0] is not pod:
-            known = (pod, pod_state(pod, member.pod))
+        if known is None or known[0] is not pod or known[1].gone_ms != gone_ms:
+            known = (pod, pod_state(pod, key, gone_ms))
         seen[pod.uid] = known
         return known[1]
 
@@ -106,22 +116,32 @@ def local_state(cluster: str, resolver: LocalResolver) -> ClusterState:
     )
 
 
-def pod_state(pod: KubeObject, key: PodKey) -> PodState:
+def pod_state(pod: KubeObject, key: PodKey, gone_ms: int | None = None) -> PodState:
+    """`gone_ms`: when it was gone, of one that is."""
     status = section(pod.body, "status")
     state = text(status, "phase") or "Unknown"
     own = list(items(status, "containerStatuses"))
     ended = _ended(own) or {}
-    reason = text(status, "reason") or text(ended, "reason")
-    changed_ms = finished_ms(pod) if state in ("Succeeded", "Failed") else _since_ms(pod)
+    exit_code = whole(ended.get("exitCode"))
+    ended_ms = finished_ms(pod) if state in ("Succeeded", "Failed") else None
+    changed_ms = ended_ms if state in ("Succeeded", "Failed") else _since_ms(pod)
+    asked_ms = asked_to_go_ms(pod, ended_ms, exit_code)
+    if gone_ms is not None and not (state == "Failed" and asked_ms is None):
+        # Nobody leaves who was not deleted; of one that was quick about it no more may be known.
+        asked_ms = asked_ms if asked_ms is not None or state == "Succeeded" else gone_ms
+        state, changed_ms = "Gone", gone_ms
     return PodState(
         key,
         text(section(pod.body, "spec"), "nodeName"),
         state,
-        reason,
-        whole(ended.get("exitCode")),
+        text(status, "reason") or text(ended, "reason"),
+        exit_code,
         sum(whole(one.get("restartCount")) or 0 for one in own),
         changed_ms,
         wants_accelerator(pod),
+        pod.created_ms,
+        asked_ms,
+        gone_ms,
     )
 
 

@@ -14,6 +14,7 @@ from trilens.model.kubernetes import GroupKind
 from trilens.model.life import Phase
 from trilens.model.workload import Membership, PodKey, Workload, WorkloadKey
 from trilens.resolve.attempts import Attempts, sitting
+from trilens.resolve.departed import Departed, DepartedPods
 from trilens.resolve.events import EVENT_KINDS, EventLog, about_whom
 from trilens.resolve.intervals import MembershipBook, PhaseBook
 from trilens.resolve.life import Member, View, phase_now, way_here
@@ -30,7 +31,7 @@ from trilens.resolve.stages import clock_error_ms, finished_ms, is_over, milesto
 from trilens.resolve.topology import Place, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from trilens.model.kubernetes import KubeObject
     from trilens.model.life import MembershipInterval, PhaseInterval
@@ -81,6 +82,7 @@ class ClusterResolver:
         self._dirty_pods: dict[str, None] = {}
         self._dirty_jobs: dict[WorkloadKey, None] = {}
         self._left: list[KubeObject] = []
+        self._departed = DepartedPods()
 
     # What goes in
 
@@ -130,9 +132,10 @@ class ClusterResolver:
             self._object_changed(obj, before)
 
     def removed(self, obj: KubeObject) -> None:
-        gone = self._objects.drop(obj.uid)
-        if gone is not None:
-            self._gone(gone)
+        """`obj` is how it was at its end."""
+        before = self._objects.drop(obj.uid)
+        if before is not None:
+            self._gone(before, obj)
 
     def settle(self, at_ms: int) -> frozenset[WorkloadKey]:
         """Work out what changed until now, and tell the sink. Returns the workloads it concerned: none before
@@ -142,6 +145,7 @@ class ClusterResolver:
         for gone in self._left:
             self._leave(gone, at_ms)
         self._left.clear()
+        self._departed.forget_old(at_ms)
         self._dirty_pods.update(dict.fromkeys(self._waiting_since))
         dirty, self._dirty_pods = self._dirty_pods, {}
         pods = [pod for uid in dirty if (pod := self._objects.get(uid)) is not None]
@@ -201,6 +205,10 @@ class ClusterResolver:
         for placed in job.pods.values() if job is not None else ():
             yield placed.pod, self._membership(placed)
 
+    def departed(self, workload: WorkloadKey) -> Sequence[Departed]:
+        """Its pods that went away in the last minutes."""
+        return self._departed.of(workload)
+
     def place_of(self, node: str) -> Place | None:
         """Zone, rack, switch and NVLink domain of a node; None for one that is not there."""
         found = self._objects.named(_NODE, "", node)
@@ -251,10 +259,10 @@ class ClusterResolver:
         for uid in self._nodes.changed(node, self._events.about(node.uid)):
             self._touch(uid)
 
-    def _gone(self, obj: KubeObject) -> None:
+    def _gone(self, obj: KubeObject, at_its_end: KubeObject | None = None) -> None:
         self._events.forget(obj.uid)
         if obj.group_kind == POD:
-            self._left.append(obj)
+            self._left.append(at_its_end or obj)
             self._dirty_pods.pop(obj.uid, None)
         elif obj.group_kind == _NODE:
             self._nodes.removed(obj)
@@ -378,6 +386,8 @@ class ClusterResolver:
         self._no_workload.pop(key, None)
         self._waiting_since.pop(pod.uid, None)
         self._over.discard(key)
+        if (placed := self._placed.get(pod.uid)) is not None:
+            self._departed.add(placed.placement.workload, Departed(pod, key, at_ms))
         self._unplace(pod.uid)
 
     def _unplace(self, uid: str) -> None:
@@ -405,6 +415,7 @@ class ClusterResolver:
             self._phases.end(workload, at_ms)
             self._phases.forget(workload)
             self._attempts.forget(workload)
+            self._departed.forget(workload)
             del self._jobs[workload]
             return
         attempt = self._attempt(workload, job)

@@ -42,6 +42,7 @@ from trilens.serve.fleet_apis import FleetApis
 from trilens.serve.gpu_bindings import GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports
 from trilens.serve.gpus import GpusApi
+from trilens.serve.incidents.alerts_elsewhere import AlertsElsewhere
 from trilens.serve.incidents.incidents_api import IncidentsApi
 from trilens.serve.incidents.keeper import IncidentKeeper
 from trilens.serve.incidents.workload_costs import WorkloadCosts
@@ -177,6 +178,9 @@ class System:
         self._asked_now = Asked(self._own_queries())
         self.detection = self._detection_keeper()
         self.incidents = self._incident_keeper()
+        self._alerts_elsewhere = (
+            AlertsElsewhere(self.upstream, self.incidents.take_alerts) if self.upstream is not None else None
+        )
         told = (
             self.clusters,
             self.agents,
@@ -467,6 +471,8 @@ class System:
         self._asked_now.ask_in(asyncio.get_running_loop())
         self.delivery.start()
         self.incidents.start()
+        if self._alerts_elsewhere is not None:
+            await self._alerts_elsewhere.start()
         self.detection.start()
         self.ledger.start()
         if self.rules is not None:
@@ -496,6 +502,8 @@ class System:
             steps.push_async_callback(asyncio.to_thread, self.runs.stop)
             if self.upstream is not None:
                 steps.push_async_callback(self.upstream.stop)
+            if self._alerts_elsewhere is not None:
+                steps.push_async_callback(self._alerts_elsewhere.stop)
             if self._push is not None:
                 steps.push_async_callback(self._push.stop)
             if self._presence is not None:

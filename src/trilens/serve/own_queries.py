@@ -14,7 +14,7 @@ from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,13 +78,15 @@ class EmbeddedQueries:
     """Matrices are computed one after the other, however many are asked for at once: each may be of a whole
     fleet, and side by side they would take as many times the memory, and a third more of the processor."""
 
-    def __init__(self, samples: SeriesSource) -> None:
+    def __init__(
+        self, samples: SeriesSource, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
         self._samples = samples
+        self._now_ms = now_ms
         self._matrices = ThreadPoolExecutor(1, thread_name_prefix="own-matrices")
 
     async def vector(self, query: str) -> Sequence[Shown]:
-        now_ms = time.time_ns() // 1_000_000
-        answer = await asyncio.to_thread(Engine(self._samples).instant, query, now_ms, QueryGuard())
+        answer = await asyncio.to_thread(Engine(self._samples).instant, query, self._now_ms(), QueryGuard())
         return [
             Shown(answer.labels.labels(row), float(answer.values[row, 0]))
             for row in range(len(answer.labels))

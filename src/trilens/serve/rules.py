@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from trilens.alert.go_time import stamp
 from trilens.alert.rule import AlertingRule, RecordingRule
 from trilens.alert.rule_file import RuleFile, parse_rules, read_rules
 from trilens.alert.slo.file import read_slo_file
@@ -18,7 +19,7 @@ from trilens.model.errors import ConfigError, RequestError
 from trilens.promql.patterns import matches
 from trilens.rules import rule_files
 from trilens.rules.thresholds import with_thresholds
-from trilens.serve.alert_answers import alert_answer, rule_state, stamp
+from trilens.serve.alert_answers import alert_answer, rule_state
 from trilens.serve.catalog import matcher_sets
 from trilens.serve.envelope import reply
 from trilens.serve.params import read_params

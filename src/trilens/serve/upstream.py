@@ -94,6 +94,16 @@ class Upstream:
         asked = {"query": query, "start": start_ms / 1000, "end": end_ms / 1000, "step": step_ms / 1000}
         return await self._ask_for_us(f"/api/v1/query_range?{urlencode(asked)}")
 
+    async def alerts(self) -> list[dict[str, Any]]:
+        """What it evaluates and is active there, as /api/v1/alerts has it."""
+        answer = await self._ask("GET", "/api/v1/alerts", {}, b"", self._source.timeout.total_seconds())
+        self._check(answer, quote=True)
+        try:
+            found: list[dict[str, Any]] = orjson.loads(answer.content)["data"]["alerts"]
+        except (orjson.JSONDecodeError, LookupError, TypeError) as e:
+            raise SourceError(f"the metric source {self.url} does not tell its alerts") from e
+        return found or []
+
     async def _ask_for_us(self, path: str) -> dict[str, Any]:
         timeout_s = self._source.timeout.total_seconds()
         answer = await self._ask("GET", path, {}, b"", timeout_s)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from trilens.model.finding import Finding, FindingInterval
+from trilens.model.finding import Finding, FindingInterval, FindingKey, Subject
 from trilens.model.incident import Incident
 from trilens.store.workload_rows import Table
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trilens.store.workload_rows import Row
 
 _FINDING: Final = msgspec.json.Decoder(Finding)
+_SUBJECT: Final = msgspec.json.Decoder(Subject)
 _INCIDENT: Final = msgspec.json.Decoder(Incident)
 
 FINDINGS: Final = Table(
@@ -31,11 +32,11 @@ FINDING_TABLES: Final = (FINDINGS, INCIDENTS)
 
 
 def finding_row(interval: FindingInterval) -> Row:
-    finding = interval.finding
+    finding, key = interval.finding, interval.key
     return {
-        "detector": finding.code,
-        "cause": finding.cause,
-        "subject": msgspec.json.encode(finding.subject).decode(),
+        "detector": key.code,
+        "cause": key.cause,
+        "subject": msgspec.json.encode(key.subject).decode(),
         "detected_ms": interval.detected_ms,
         "kind": finding.kind.value,
         "run": finding.subject.run or "",
@@ -47,7 +48,15 @@ def finding_row(interval: FindingInterval) -> Row:
 
 
 def finding_of(row: Row) -> FindingInterval:
-    return FindingInterval(_FINDING.decode(row["body"]), row["detected_ms"], row["seen_ms"], row["to_ms"])
+    finding = _FINDING.decode(row["body"])
+    key = FindingKey(finding.code, _SUBJECT.decode(row["subject"]), row["cause"], finding.severity)
+    return FindingInterval(
+        finding,
+        row["detected_ms"],
+        row["seen_ms"],
+        row["to_ms"],
+        key if key != finding.key else None,
+    )
 
 
 def _finite(figures: Mapping[str, float]) -> dict[str, float]:

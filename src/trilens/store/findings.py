@@ -49,7 +49,7 @@ class FindingRecords:
 
     def _intervals(self, terms: Sequence[str], guard: QueryGuard | None) -> list[FindingInterval]:
         statement = (
-            f"SELECT detected_ms, seen_ms, to_ms, body FROM {FINDINGS.name} FINAL "
+            f"SELECT cause, subject, detected_ms, seen_ms, to_ms, body FROM {FINDINGS.name} FINAL "
             f"WHERE {' AND '.join(terms)} ORDER BY detected_ms, detector, cause, subject"
         )
         return [finding_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]

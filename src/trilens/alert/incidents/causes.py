@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.finding import FindingKind
-from trilens.model.xid import XIDS, Asks
+from trilens.model.xid import NVLINK_XIDS, XIDS, Asks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -206,7 +206,11 @@ def trouble_of_finding(kind: str, cause: str) -> Trouble:
 
 def trouble_of_xid(code: int) -> Trouble:
     known = XIDS.get(code)
-    return _OF_XIDS.get(known.asks, Trouble.GPU) if known is not None else Trouble.GPU
+    if known is None:
+        return Trouble.GPU
+    if known.asks is Asks.LOOK and code in NVLINK_XIDS:
+        return Trouble.FABRIC
+    return _OF_XIDS.get(known.asks, Trouble.GPU)
 
 
 def trouble_of_alert(labels: Mapping[str, str]) -> Trouble:

@@ -160,7 +160,10 @@ class Incidents:
         elif before.is_over and told.valid_until_ms <= before.valid_until_ms:
             return  # told late: it is the one that has ended
         else:
-            self._put(case, _grown(told, before))
+            grown = _grown(told, before)
+            self._put(case, grown)
+            if grown.handles != before.handles:
+                case = self._rejoined(case, grown, now_ms)
             if before.is_over:
                 self._reopen(case, now_ms)
                 case.note(now_ms, MomentKind.JOINED, f"again: {told.symptom.text}")
@@ -212,6 +215,16 @@ class Incidents:
         self._make_room(case)
         case.note(now_ms, MomentKind.JOINED, told.symptom.text)
         self._tell(case)
+
+    def _rejoined(self, case: Case, told: Told, now_ms: int) -> Case:
+        """Where it belongs, now that more is known of whom it is about: two incidents may be one."""
+        related = [one for _, one in self._joined(told, now_ms) if one.resolved_ms is None]
+        if case not in related or case.resolved_ms is not None:
+            return case
+        first, *others = related
+        for other in others:
+            self._merge(first, other, now_ms)
+        return first
 
     def _make_room(self, case: Case) -> None:
         """What was over first goes, once there is too much of it: some incidents last for weeks."""
@@ -327,9 +340,14 @@ def _first(symptoms: Iterable[Told]) -> Iterator[Told]:
 
 
 def _grown(told: Told, before: Told) -> Told:
-    """With what it was once known to hit: pods leave a node that is broken."""
+    """With what was once known of it: pods leave a broken node, and nobody holds a GPU that is lost."""
+    subject = told.symptom.subject
+    lacking = [name for name, value in subject._asdict().items() if value is None]
+    before_it = before.symptom.subject
+    subject = subject._replace(**{name: getattr(before_it, name) for name in lacking})
     return replace(
         told,
+        symptom=replace(told.symptom, subject=subject),
         hit=told.hit | before.hit,
         losing=told.losing | before.losing,
         domains=told.domains | before.domains,

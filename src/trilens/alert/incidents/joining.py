@@ -70,6 +70,8 @@ def is_in_time(cause: Told, effect: Told) -> bool:
 def is_same(one: Told, other: Told, now_ms: int) -> bool:
     if one.trouble is not other.trouble or one.trouble in ALONE or not _overlap(one, other, now_ms):
         return False
+    if _on_one_gpu(one, other):
+        return True
     if one.trouble in PLACED:
         return _on_one_place(one, other)
     if one.trouble is Trouble.QUOTA and one.namespace:
@@ -147,13 +149,23 @@ def _reaches(cause: Told, effect: Told) -> bool:
         return False
     if _of_one_job(cause, effect):
         return True
-    return not effect.hit and _on_one_place(cause, effect)
+    return _on_one_gpu(cause, effect) or (not effect.hit and _on_one_place(cause, effect))
 
 
 def _on_one_place(one: Told, other: Told) -> bool:
-    if one.node is not None and other.node is not None:
-        return one.node == other.node
+    return _on_one_gpu(one, other) or _on_one_node(one, other)
+
+
+def _on_one_gpu(one: Told, other: Told) -> bool:
     return one.symptom.subject.gpu is not None and one.symptom.subject.gpu == other.symptom.subject.gpu
+
+
+def _on_one_node(one: Told, other: Told) -> bool:
+    """A label may leave out the cluster; what both tell must be the same."""
+    if one.node is None or other.node is None:
+        return False
+    (a_cluster, a), (b_cluster, b) = one.node, other.node
+    return a == b and (a_cluster == b_cluster or not a_cluster or not b_cluster)
 
 
 def _are_apart(one: Told, other: Told) -> bool:
@@ -161,7 +173,7 @@ def _are_apart(one: Told, other: Told) -> bool:
     a, b = one.symptom.subject, other.symptom.subject
     if a.gpu is not None and b.gpu is not None:
         return a.gpu != b.gpu
-    return one.node is not None and other.node is not None and one.node != other.node
+    return one.node is not None and other.node is not None and not _on_one_node(one, other)
 
 
 def _of_one_job(one: Told, other: Told) -> bool:

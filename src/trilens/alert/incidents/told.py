@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trilens.alert.incidents.whereabouts import Whereabouts
+    from trilens.detect.scene import Place
     from trilens.model.alert import Alert
     from trilens.model.event import EventRecord
     from trilens.model.finding import FindingInterval
@@ -98,7 +99,7 @@ def told_by_finding(interval: FindingInterval, where: Whereabouts) -> Told:
     labels = {"code": finding.code, "finding": finding.kind.value, "cause": finding.cause}
     symptom = Symptom(
         SymptomKind.FINDING,
-        _digest(finding.key),
+        interval.key.id,
         finding.code,
         _completed(finding.subject, where),
         finding.severity,
@@ -209,25 +210,44 @@ def _subject_of(labels: Mapping[str, str], where: Whereabouts) -> Subject:
         cluster,
         labels.get("node") or labels.get("Hostname") or labels.get("hostname") or None,
         GpuUuid(uuid) if (uuid := labels.get("UUID") or labels.get("gpu_uuid") or "") else None,
+        labels.get("gpu") or None,
+        None if name else labels.get("job_name") or None,
     )
     return _completed(subject, where)
 
 
 def _completed(subject: Subject, where: Whereabouts) -> Subject:
     """With what follows from the rest of it."""
+    place = where.place_of(subject.gpu) if subject.gpu is not None else None
+    if place is not None:
+        subject = _held(subject, place)
     workload, node, cluster = subject.workload, subject.node, subject.cluster
     if subject.pod is not None and (found := where.of_pod(subject.pod.namespace, subject.pod.name)):
         workload, node = workload or found[0], node or found[1] or None
     if workload is None and subject.run is not None:
         workload = where.of_run(subject.run)
-    if subject.gpu is not None and node is None and (place := where.node_of(subject.gpu)):
-        cluster, node = cluster or place[0], place[1]
     if cluster is None and node is not None:
         cluster = where.cluster_of(node)
     if cluster is None and workload is not None:
         cluster = workload.cluster
     team = subject.team or (where.team_of(workload) if workload is not None else None)
     return subject._replace(workload=workload, node=node, cluster=cluster, team=team)
+
+
+def _held(subject: Subject, place: Place) -> Subject:
+    """A GPU stands for who has it, unless it is known to be another's."""
+    subject = subject._replace(
+        cluster=subject.cluster or place.cluster or None,
+        node=subject.node or place.node or None,
+        gpu_number=subject.gpu_number or place.number or None,
+    )
+    if place.workload is None or subject.workload not in (None, place.workload):
+        return subject
+    return subject._replace(
+        workload=place.workload,
+        rank=subject.rank if subject.rank is not None else place.rank,
+        pod=subject.pod or place.pod,
+    )
 
 
 def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -> Told:
@@ -237,8 +257,6 @@ def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -
     is_of_all = told.trouble in PLACED and not hit and subject.gpu is None
     if node is not None and (told.trouble in WIDE or is_of_all):
         hit |= where.on_node(*node)
-    if not hit and subject.gpu is not None and (holder := where.holder(subject.gpu)) is not None:
-        hit.add(holder)
     domains = frozenset(where.domains(*node)) if node is not None else frozenset[Domain]()
     handles = {f"workload {one.namespace}/{one.name}" for one in hit}
     namespace, service = _namespace_of(subject) or labels.get("namespace", ""), ""
@@ -249,7 +267,7 @@ def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -
         handles.add(f"namespace {namespace}")
     handles |= {f"{domain.kind} {domain.cluster}/{domain.name}" for domain in domains}
     if node is not None:
-        handles.add(f"node {node[0]}/{node[1]}")
+        handles.add(f"node {node[1]}")  # whatever its cluster: not all labels tell it
     if subject.gpu is not None:
         handles.add(f"gpu {subject.gpu}")
     if subject.run is not None:

@@ -34,8 +34,7 @@ class Whereabouts:
         places: Iterable[Place] = (),
     ) -> None:
         self._on_node: defaultdict[tuple[str, str], set[WorkloadKey]] = defaultdict(set)
-        self._holders: dict[GpuUuid, WorkloadKey] = {}
-        self._node_of_gpu: dict[GpuUuid, tuple[str, str]] = {}
+        self._places: dict[GpuUuid, Place] = {}
         self._domains: dict[tuple[str, str], tuple[Domain, ...]] = {}
         self._clusters: defaultdict[str, set[str]] = defaultdict(set)  # in which a node's name is known
         self._named: defaultdict[tuple[str, str], set[WorkloadKey]] = defaultdict(set)
@@ -52,9 +51,9 @@ class Whereabouts:
         for place in places:
             if place.node:
                 self._clusters[place.node].add(place.cluster)
-                self._node_of_gpu[place.uuid] = (place.cluster, place.node)
+            if place.workload is not None or place.uuid not in self._places:  # of instances, one in use
+                self._places[place.uuid] = place
             if place.workload is not None:
-                self._holders[place.uuid] = place.workload
                 self._on_node[place.cluster, place.node].add(place.workload)
         for job in jobs:
             self._take(job)
@@ -85,12 +84,9 @@ class Whereabouts:
     def on_node(self, cluster: str, node: str) -> frozenset[WorkloadKey]:
         return frozenset(self._on_node.get((cluster, node), ()))
 
-    def holder(self, gpu: GpuUuid) -> WorkloadKey | None:
-        return self._holders.get(gpu)
-
-    def node_of(self, gpu: GpuUuid) -> tuple[str, str] | None:
-        """Cluster and name."""
-        return self._node_of_gpu.get(gpu)
+    def place_of(self, gpu: GpuUuid) -> Place | None:
+        """Where it is, and who has it."""
+        return self._places.get(gpu)
 
     def cluster_of(self, node: str) -> str | None:
         """None where no cluster has it, or several have."""

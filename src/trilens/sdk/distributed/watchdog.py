@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.sdk.recorder import Recorder
 
 _LOOK_S: Final = 5.0
+_MOST_GROUPS: Final = 64
 _ASK_S: Final = 2.0  # for where the other ranks are
 _LOOKS_A_LIMIT: Final = 4  # looks within the shortest limit
 _DEBUGGERS: Final = frozenset({"pdb", "bdb", "IPython.core.debugger", "pydevd", "debugpy", "ipdb"})
@@ -169,23 +170,28 @@ class Watchdog:
 
     def _send_collectives(self) -> None:
         from trilens.model.errors import FlightRecorderError  # few programs ever stall
-        from trilens.model.flight_recorder import read_flight_recorder
+        from trilens.model.flight_recorder import read_flight_recorder, standings
 
         recorder = self._recorder
         content = dump_collectives(recorder.options.environ, recorder.rank, MAX_ARTIFACT_BYTES)
         if content is None:
             return
         try:
-            is_empty = not read_flight_recorder(content).entries
+            dump = read_flight_recorder(content)
         except FlightRecorderError:  # sent all the same: somebody may know more than this version
-            is_empty = False
-        if is_empty:
+            dump = None
+        if dump is not None and not dump.entries:
             recorder.guard.say(
                 "flight recorder",
                 "PyTorch has recorded no collectives; TORCH_FR_BUFFER_SIZE=2000 in the environment makes it",
             )
-        else:
-            recorder.artifact("flight-recorder", f"trace_rank_{recorder.rank}", content)
+            return
+        recorder.artifact("flight-recorder", f"trace_rank_{recorder.rank}", content)
+        if dump is not None:  # read here once: a server would have to read those of a thousand ranks
+            groups = [one._asdict() for one in standings(dump)[:_MOST_GROUPS]]
+            waits = [f"{one['operation']} {one['pending']}" for one in groups if one["pending"] is not None]
+            text = f"waits in {', '.join(waits[:3])}" if waits else "waits in no collective"
+            recorder.note("collectives", text, data={"groups": groups}, step=recorder.step)
 
     def _send_stacks_of_others(self) -> None:
         for found in self._stacks.of_others():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trilens.serve.doubt_answer import DoubtAnswer
-from trilens.serve.event_answers import WorkloadName
+from trilens.serve.subject_answer import SubjectAnswer, subject_answer
 
 if TYPE_CHECKING:
     from trilens.model.finding import FindingInterval
@@ -20,9 +20,11 @@ class EvidenceAnswer(msgspec.Struct, frozen=True):
     query: str | None
 
 
-class FindingAnswer(msgspec.Struct, frozen=True):
-    """What a detector found, over its life. Null is what it does not concern, or nobody knows."""
+class FindingAnswer(SubjectAnswer, frozen=True):
+    """What a detector found, over its life, and whom it is about. Null is what it does not concern, or nobody
+    knows. `id` is that of its metrics, and stays the same while more is learnt."""
 
+    id: str
     code: str
     kind: str
     severity: str
@@ -34,15 +36,6 @@ class FindingAnswer(msgspec.Struct, frozen=True):
     detected_ms: int
     seen_ms: int
     ended_ms: int | None
-    workload: WorkloadName | None
-    team: str | None
-    run: str | None
-    rank: int | None
-    cluster: str | None
-    namespace: str | None
-    pod: str | None
-    node: str | None
-    gpu: str | None
     evidence: list[EvidenceAnswer]
     doubts: list[DoubtAnswer]
     figures: dict[str, float]
@@ -50,30 +43,21 @@ class FindingAnswer(msgspec.Struct, frozen=True):
 
 def finding_answer(interval: FindingInterval) -> FindingAnswer:
     finding = interval.finding
-    subject = finding.subject
-    workload, pod = subject.workload, subject.pod
     return FindingAnswer(
-        finding.code,
-        finding.kind.value,
-        finding.severity.value,
-        finding.cause,
-        finding.text,
-        finding.action,
-        round(finding.confidence, 3),
-        finding.onset_ms,
-        interval.detected_ms,
-        interval.seen_ms,
-        interval.ended_ms,
-        WorkloadName(*workload) if workload is not None else None,
-        subject.team,
-        subject.run,
-        subject.rank,
-        workload.cluster if workload is not None else subject.cluster,
-        workload.namespace if workload is not None else pod.namespace if pod is not None else None,
-        pod.name if pod is not None else None,
-        subject.node,
-        subject.gpu,
-        [EvidenceAnswer(one.text, one.query) for one in finding.evidence],
-        [DoubtAnswer(*doubt) for doubt in finding.doubts],
-        dict(finding.figures),
+        **msgspec.structs.asdict(subject_answer(finding.subject)),
+        id=interval.key.id,
+        code=finding.code,
+        kind=finding.kind.value,
+        severity=finding.severity.value,
+        cause=finding.cause,
+        text=finding.text,
+        action=finding.action,
+        confidence=round(finding.confidence, 3),
+        onset_ms=finding.onset_ms,
+        detected_ms=interval.detected_ms,
+        seen_ms=interval.seen_ms,
+        ended_ms=interval.ended_ms,
+        evidence=[EvidenceAnswer(one.text, one.query) for one in finding.evidence],
+        doubts=[DoubtAnswer(*doubt) for doubt in finding.doubts],
+        figures=dict(finding.figures),
     )

@@ -4,54 +4,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trilens.model.subject_labels import subject_labels
 from trilens.resolve.phase_metrics import PhaseSample
 from trilens.serve.workload_metrics import Family
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from trilens.model.finding import Finding, FindingInterval
+    from trilens.model.finding import FindingInterval
 
 FINDING: Final = "trilens_finding"
 ONSET: Final = "trilens_finding_onset_timestamp_seconds"
 CONFIDENCE: Final = "trilens_finding_confidence_ratio"
+INFO: Final = "trilens_finding_info"
 FAMILIES: Final = (
-    Family(FINDING, "gauge", "1 while a detector finds this."),
+    Family(FINDING, "gauge", "1 while a detector finds this; labels are what was known when it opened."),
     Family(ONSET, "gauge", "Since when it is so, which is before it could be seen."),
     Family(CONFIDENCE, "gauge", "How sure that is, from 0 to 1."),
+    Family(INFO, "gauge", "1; labels are what is known of the finding with this id by now."),
 )
 
 
-def finding_labels(finding: Finding) -> dict[str, str]:
-    """All of them, empty where it does not concern one."""
-    subject = finding.subject
-    workload = subject.workload
+def finding_labels(interval: FindingInterval) -> dict[str, str]:
+    """The same as long as it lasts: an alert on them would be another one if they changed."""
+    key = interval.key
     return {
-        "code": finding.code,
-        "finding": finding.kind.value,
-        "cause": finding.cause,
-        "severity": finding.severity.value,
-        "cluster": (workload.cluster if workload is not None else subject.cluster) or "",
-        "namespace": workload.namespace if workload is not None else "",
-        "workload": workload.name if workload is not None else "",
-        "kind": workload.kind if workload is not None else "",
-        "team": subject.team or "",
-        "run": subject.run or "",
-        "rank": "" if subject.rank is None else str(subject.rank),
-        "node": subject.node or "",
-        "UUID": subject.gpu or "",
+        "id": key.id,
+        "code": key.code,
+        "finding": interval.finding.kind.value,
+        "cause": key.cause,
+        "severity": key.severity.value,
+        **subject_labels(key.subject),
     }
 
 
+def info_labels(interval: FindingInterval) -> dict[str, str]:
+    finding = interval.finding
+    named = {"id": interval.key.id, "code": finding.code, "cause": finding.cause}
+    return {**named, **subject_labels(finding.subject)}
+
+
 def finding_samples(findings: Iterable[FindingInterval]) -> Iterator[PhaseSample]:
-    """Each label set once: findings that differ in what no label tells are one series."""
-    seen: set[tuple[str, ...]] = set()
+    """Each only once: two that were called the same when they opened are one series."""
+    seen: set[str] = set()
     for interval in findings:
-        labels = finding_labels(interval.finding)
-        key = tuple(labels.values())
-        if key in seen:
+        labels = finding_labels(interval)
+        if labels["id"] in seen:
             continue
-        seen.add(key)
+        seen.add(labels["id"])
         yield PhaseSample(FINDING, labels, 1.0)
         yield PhaseSample(ONSET, labels, interval.finding.onset_ms / 1000)
         yield PhaseSample(CONFIDENCE, labels, interval.finding.confidence)
+        yield PhaseSample(INFO, info_labels(interval), 1.0)

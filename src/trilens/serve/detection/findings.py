@@ -44,10 +44,10 @@ class FindingsApi:
             warnings.append("nothing was looked at yet: the server has only just begun")
 
         def read(_guard: QueryGuard) -> list[FindingAnswer]:
-            known = {(one.finding.key, one.detected_ms): one for one in state.open}
+            known = {(one.key, one.detected_ms): one for one in state.open}
             if wants_past:
                 kept = self._findings.during(from_ms, to_ms)
-                known = {(one.finding.key, one.detected_ms): one for one in kept} | {
+                known = {(one.key, one.detected_ms): one for one in kept} | {
                     key: one for key, one in known.items() if one.detected_ms <= to_ms
                 }
             told = [finding_answer(one) for one in known.values()]

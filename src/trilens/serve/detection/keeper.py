@@ -180,7 +180,7 @@ class DetectionKeeper:
                 due += missed * _EVERY_S
 
     def _keep(self, changes: Changes, now_ms: int) -> None:
-        told = [*changes.opened, *changes.ended]
+        told = [*changes.opened, *changes.sharpened, *changes.ended]
         if now_ms - self._kept_ms >= _KEEP_EVERY_MS:
             told += changes.going_on
             self._kept_ms = now_ms

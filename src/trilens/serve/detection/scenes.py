@@ -123,7 +123,7 @@ class Scenes:
         scraped = self._ask("metrics of programs", lambda: sources.scraped.look(now_ms))
         watched = self._present("clusters", sources.clusters)
         local = self._present("machines", sources.machines)
-        pods = self._pods.look(watched, now_ms)
+        pods = self._pods.look(watched)
         processes = sources.heard.processes()
         keys = sources.window.window.keys
         workloads = {**self._pods.workloads, **_local_workloads(local)}

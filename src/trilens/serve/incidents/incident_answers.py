@@ -7,25 +7,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trilens.model.ledger import as_amount
-from trilens.serve.event_answers import WorkloadName
+from trilens.serve.subject_answer import SubjectAnswer, subject_answer
 
 if TYPE_CHECKING:
-    from trilens.model.finding import Subject
     from trilens.model.incident import Incident, Symptom
-
-
-class SubjectAnswer(msgspec.Struct, frozen=True):
-    """Whom it is about. Null is what it does not concern, or nobody knows."""
-
-    workload: WorkloadName | None
-    team: str | None
-    run: str | None
-    rank: int | None
-    cluster: str | None
-    namespace: str | None
-    pod: str | None
-    node: str | None
-    gpu: str | None
 
 
 class SymptomAnswer(msgspec.Struct, frozen=True):
@@ -80,7 +65,7 @@ def incident_answer(incident: Incident) -> IncidentAnswer:
         incident.severity.value,
         incident.title,
         next((one.action for one in incident.symptoms if one.action), ""),
-        _subject(incident.subject),
+        subject_answer(incident.subject),
         list(incident.workloads),
         incident.onset_ms,
         incident.detected_ms,
@@ -106,21 +91,6 @@ def _symptom(symptom: Symptom) -> SymptomAnswer:
         symptom.action,
         symptom.onset_ms,
         symptom.ended_ms,
-        _subject(symptom.subject),
+        subject_answer(symptom.subject),
         dict(symptom.labels),
-    )
-
-
-def _subject(subject: Subject) -> SubjectAnswer:
-    workload, pod = subject.workload, subject.pod
-    return SubjectAnswer(
-        WorkloadName(*workload) if workload is not None else None,
-        subject.team,
-        subject.run,
-        subject.rank,
-        subject.cluster,
-        workload.namespace if workload is not None else pod.namespace if pod is not None else None,
-        pod.name if pod is not None else None,
-        subject.node,
-        subject.gpu,
     )

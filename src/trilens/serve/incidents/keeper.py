@@ -112,7 +112,7 @@ class IncidentKeeper:
         with self._told:
             self._scene = scene
             for interval in (*changes.opened, *changes.going_on, *changes.ended):
-                self._findings[interval.finding.key, interval.detected_ms] = interval
+                self._findings[interval.key, interval.detected_ms] = interval
             self._told.notify()
 
     def notified(self, id: str, to: str, at_ms: int) -> None:

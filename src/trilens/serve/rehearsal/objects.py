@@ -20,9 +20,11 @@ from trilens.settings.topology import TopologySettings
 from trilens.simulate.objects import RESOURCES
 
 if TYPE_CHECKING:
+    from trilens.collect.kubernetes.sink import ObjectSink
     from trilens.model.kubernetes import KubeObject
     from trilens.resolve.gpus.cluster_view import ClusterView
     from trilens.resolve.present import ClusterState
+    from trilens.resolve.resolver import ClusterResolver
     from trilens.simulate.objects import Resource
     from trilens.simulate.world import World
     from trilens.store.store import Store
@@ -31,12 +33,14 @@ _WATCHED = {kind.group_kind: kind for kind in ALL}
 
 
 class FollowedObjects:
-    def __init__(self, world: World, store: Store, cluster: str) -> None:
+    def __init__(self, world: World, store: Store, cluster: str, also: ObjectSink | None = None) -> None:
+        """`also` is told of every object, too."""
         self._world = world
         self._cluster = cluster
         self._reader = ObjectReader(cluster)
         self._clusters = Clusters(OwnershipSettings(), TopologySettings(), store.workloads)
-        self._heard_by = Several(self._clusters, PodWarnings(store.events))
+        sinks: list[ObjectSink] = [self._clusters, PodWarnings(store.events)]
+        self._heard_by = Several(*sinks, *([] if also is None else [also]))
         self._seen = 0
         self._present = Present()
         for kind in {*BY_KIND, *_WATCHED}:
@@ -73,6 +77,12 @@ class FollowedObjects:
 
     def gpu_views(self) -> list[ClusterView]:
         return [view_of(self._clusters[self._cluster], is_settled=True)]
+
+    # What workload metrics are made of
+
+    @property
+    def resolver(self) -> ClusterResolver:
+        return self._clusters[self._cluster]
 
     # What scenes for detectors are made of
 
