@@ -1,4 +1,5 @@
-"""Run the benchmarks: `python -m bench [--quick] [--only intake,query,...]`; the tables go to RESULTS.md."""
+"""Run the benchmarks: `python -m bench [--quick] [--only intake,query,... [--write]]`; the tables go to
+RESULTS.md."""
 
 from __future__ import annotations
 
@@ -10,8 +11,7 @@ import time
 from pathlib import Path
 
 import trilens
-from bench import cluster, dataset, disk, intake, latency, ledger, report, rules, runs, sdk_step
-from bench.detect import round as detection_round
+from bench import cluster, dataset, disk, intake, latency, ledger, one_round, report, rules, runs, sdk_step
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -77,8 +77,8 @@ def run_ledger(args: argparse.Namespace) -> list[str]:
     return [report.ledger(ledger.run(OUT, gpus=args.gpus, repeats=args.repeats))]
 
 
-def run_detect(args: argparse.Namespace) -> list[str]:
-    return [report.detection_round(detection_round.run(OUT, gpus=args.gpus, passes=args.passes))]
+def run_round(args: argparse.Namespace) -> list[str]:
+    return [report.round_of_all(one_round.run(OUT, gpus=args.gpus))]
 
 
 PARTS = {
@@ -89,7 +89,7 @@ PARTS = {
     "sdk": run_sdk,
     "runs": run_runs,
     "ledger": run_ledger,
-    "detect": run_detect,
+    "round": run_round,
 }
 
 
@@ -97,6 +97,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}; all of them unless given"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="to RESULTS.md, also where these are not all: others stay there"
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the data; for trying things out")
     parser.add_argument("--intake-series", type=int, default=300_000)
@@ -143,10 +146,12 @@ def main() -> int:
     for name, run in PARTS.items():
         if name in chosen:
             sections += run(args)
-    text = report.whole("python -m bench " + " ".join(sys.argv[1:]), sections, versions())
-    print(text)
-    if set(chosen) == set(PARTS) and not args.quick:  # a part must not take the place of the whole
-        report.RESULTS.write_text(text)
+    head = report.header("python -m bench " + " ".join(sys.argv[1:]), versions())
+    print("\n\n".join([head, *sections]))
+    is_whole = set(chosen) == set(PARTS)
+    if (is_whole or args.write) and not args.quick:
+        before = report.RESULTS.read_text()
+        report.RESULTS.write_text(report.merged(before, sections, head if is_whole else None))
     shutil.rmtree(OUT, ignore_errors=True)
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +14,14 @@ import psutil
 from bench.ledger import A_DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bench.cluster import ClusterResult
-    from bench.detect.round import RoundResult
     from bench.disk import DiskResult
     from bench.intake import IntakeResult
     from bench.latency import QueryResult
     from bench.ledger import LedgerResult
+    from bench.one_round import RoundResult
     from bench.rules import RulesResult
     from bench.runs import LineageResult, RunIntakeResult
     from bench.sdk_step import SdkResult
@@ -235,20 +236,44 @@ def sdk(found: SdkResult) -> str:
     return f"## SDK\n\n{what}\n\n{table(head, rows)}\n\n" + table(("what", "Trilens", "goal: at most"), goals)
 
 
-def detection_round(found: RoundResult) -> str:
-    both_s = found.detectors_s + (found.pack_s or 0.0)
+def round_of_all(found: RoundResult) -> str:
+    parts = found.by_part
+    of_detectors = {part: took_s for part, took_s in parts.items() if part.startswith("detector ")}
+    of_rules = {part: took_s for part, took_s in parts.items() if part.startswith("rules: ")}
     rows = [
-        ("all detectors, one look", f"{found.detectors_s:.2f} s", ""),
-        ("the rule pack, one interval", "-" if found.pack_s is None else f"{found.pack_s:.2f} s", ""),
-        ("both", f"{both_s:.2f} s", "5 s"),
+        ("**one round**: median / worst, wall", f"{found.wall_s:.2f} / {found.worst_s:.2f} s", "5 s"),
+        ("CPU, with what is written behind it", f"{found.cpu_s:.2f} s", ""),
+        ("steps of 5 s taken in for detectors", f"{parts['steps taken in']:.2f} s", ""),
+        ("the scene made", f"{parts['scene']:.2f} s", ""),
+        (
+            f"{len(of_detectors)} detectors; most: {_dearest(of_detectors)}",
+            f"{found.detectors_s + parts['watch'] + parts['findings told']:.2f} s",
+            "",
+        ),
+        (f"{len(of_rules)} groups of rules; most: {_dearest(of_rules)}", f"{found.rules_s:.2f} s", ""),
+        ("memory, peak", f"{found.memory_mb:,.0f} MB", ""),
     ]
-    dearest = sorted(found.by_code.items(), key=lambda one: -one[1])[:3]
-    most = ", ".join(f"{code} ({took_s:.2f} s)" for code, took_s in dearest)
-    return (
-        f"## Detection, one round\n\n{found.gpus:,} GPUs in {found.jobs:,} jobs, all of which tell of their "
-        f"steps; CPU time. Of the detectors most take {most}."
-        f"\n\n{table(('what', 'CPU', 'goal: at most'), rows)}"
+    size = (
+        f"{found.gpus:,} GPUs in {found.jobs:,} jobs, {found.ranks_that_tell:,} ranks that tell of their "
+        f"steps, {found.series:,} series. All {found.recording_rules + found.alerting_rules} rules of the "
+        f"pack ({found.files} files, {found.groups} groups; {found.alerting_rules} of the rules alert): "
+        f"{found.recorded:,} series recorded, {found.firing:,} alerts that fire and {found.pending:,} that "
+        f"are pending; {found.findings} findings, {found.failures} failures. One process on one core."
     )
+    told = ["## One round of rules and detectors", size, table(("what", "Trilens", "goal: at most"), rows)]
+    if found.peer is not None:
+        peer = found.peer
+        told.append(
+            f"The peer: the same files in a Prometheus with the same series, {peer.recorded:,} recorded and "
+            f"{peer.firing:,} alerts: {peer.cpu_s:.1f} s of CPU a pass. The rules of Trilens to it: "
+            f"**{found.rules_s / peer.cpu_s:.2f}**."
+        )
+    return "\n\n".join(told)
+
+
+def _dearest(parts: Mapping[str, float]) -> str:
+    most = sorted(parts.items(), key=lambda one: -one[1])[:3]
+    return ", ".join(f"{part.split(' ', 1)[1]} {took_s:.2f} s" for part, took_s in most)
 
 
 def queries(results: list[QueryResult]) -> str:
@@ -283,12 +308,23 @@ def queries(results: list[QueryResult]) -> str:
     )
 
 
-def whole(command: str, sections: list[str], versions: str) -> str:
-    header = (
+def header(command: str, versions: str) -> str:
+    return (
         "# Benchmark results\n\n"
         f"`{command.strip()}` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.\n{versions}\n\n"
         "All servers ran on this machine in this run, on the same data. Medians; smaller is better.\n"
     )
-    notes = RESULTS.parent / "NOTES.md"
-    tail = [notes.read_text()] if notes.exists() else []
-    return "\n\n".join([header.rstrip(), *sections, *tail]).rstrip() + "\n"
+
+
+def merged(before: str, sections: Iterable[str], head: str | None = None) -> str:
+    """Each section takes the place of the one that has its title; the others stay, and so do the notes' place
+    at the end. `head` is what stands before the first, where that is new too."""
+    old_head, *old = re.split(r"^(?=## )", before, flags=re.MULTILINE)
+    notes = (RESULTS.parent / "NOTES.md").read_text()
+    kept = {_title(section): section for section in old if _title(section) != _title(notes)}
+    kept |= {_title(section): section for section in sections}
+    return "\n\n".join(part.strip() for part in (head or old_head, *kept.values(), notes)) + "\n"
+
+
+def _title(section: str) -> str:
+    return section.partition("\n")[0]

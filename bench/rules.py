@@ -130,11 +130,19 @@ def _until(condition: Callable[[], bool], complaint: str) -> None:
 
 
 def _passes(peer: Peer) -> float:
-    """Passes over the pack until now; Prometheus counts those that it missed among them."""
-    text = httpx.get(f"{peer.url}/metrics", timeout=60).text
-    counted = dict(re.findall(r"_rule_group_(iterations|iterations_missed)_total\{[^}]*\} (\S+)", text))
-    missed = float(counted["iterations_missed"]) if isinstance(peer, Prometheus) else 0.0
-    return float(counted["iterations"]) - missed
+    return passes(httpx.get(f"{peer.url}/metrics", timeout=60).text)
+
+
+def passes(metrics: str) -> float:
+    """Over all groups until now, on the average: Prometheus counts those that it missed among them."""
+    counted: dict[str, dict[str, float]] = {"iterations": {}, "iterations_missed": {}}
+    server = "prometheus" if "prometheus_rule_group_iterations_total" in metrics else "trilens"
+    pattern = rf"^{server}_rule_group_(iterations|iterations_missed)_total(\{{[^}}]*\}}) (\S+)"
+    for kind, group, value in re.findall(pattern, metrics, re.MULTILINE):
+        counted[kind][group] = float(value)
+    missed = counted["iterations_missed"] if server == "prometheus" else {}
+    done = [value - missed.get(group, 0.0) for group, value in counted["iterations"].items()]
+    return sum(done) / len(done) if done else 0.0
 
 
 def _value(peer: Peer, query: str) -> float:

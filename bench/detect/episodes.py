@@ -314,7 +314,7 @@ def _scenario(
 # Below what can be found, so that it is seen where that begins.
 SWEEPS: Final = tuple(
     FaultClass(
-        name, fault, tuple({key: value} for value in values), dict.fromkeys(kinds, None), frozenset(), 4,
+        name, fault, tuple({key: value} for value in values), dict.fromkeys(kinds, None), frozenset(), 10,
         also=_STOPPED | {FindingKind.STRAGGLER}, is_fast=False, watch_s=watch_s,
     )
     for name, fault, key, values, kinds, watch_s in (
@@ -328,5 +328,7 @@ SWEEPS: Final = tuple(
          (_STALL, _HANG), 240.0),
         ("divergence", {"kind": "diverging"}, "factor", (1.02, 1.05, 1.1, 1.2, 1.3, 1.5),
          (FindingKind.DIVERGENCE,), 420.0),
+        ("CPU fallback", {"kind": "cpu-fallback", "lasts": 1500}, "factor", (1.1, 1.3, 1.6, 2.0, 2.5),
+         (FindingKind.CPU_FALLBACK,), 300.0),
     )
 )  # fmt: skip

@@ -2,11 +2,13 @@
 
     gloo_rank.py RANK WORLD PORT WRONG ONSET_FILE
 
-WRONG is `none`, `sleep`, `gil` or `slow`; when it begins, the time is written to ONSET_FILE.
+WRONG is `none`, `sleep`, `gil`, `slow`, `raise`, `kill` or `elsewhere`; when it begins, the time is written
+to ONSET_FILE.
 """
 
 import ctypes
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -16,9 +18,10 @@ import torch.distributed as dist
 
 import trilens
 
-FROM_STEP = 60
-STEP_S = 0.4
-LONG_S = 600.0
+FROM_STEP = 70
+STEP_S = 0.3
+LONG_S = 600
+SLOW = 1.5
 
 
 def main() -> None:
@@ -34,19 +37,23 @@ def main() -> None:
     gradient = torch.zeros(1024)
     step = 0
     while True:
-        computes_s = STEP_S
+        goes_wrong = wrong if step >= FROM_STEP else "none"
         with run.step():
-            if step == FROM_STEP and wrong != "none":
+            if goes_wrong != "none" and step == FROM_STEP:
                 Path(onset).write_text(str(time.time()))
             with run.phase("forward"):
-                if wrong == "slow" and step >= FROM_STEP:
-                    computes_s *= 1.5
-                time.sleep(computes_s)
+                time.sleep(STEP_S * (SLOW if goes_wrong == "slow" else 1.0))
             with run.phase("backward"):
-                if wrong == "sleep" and step >= FROM_STEP:
+                if goes_wrong == "sleep":
                     time.sleep(LONG_S)
-                if wrong == "gil" and step >= FROM_STEP:
-                    ctypes.PyDLL(None).sleep(int(LONG_S))  # a call that keeps the interpreter
+                elif goes_wrong == "gil":
+                    ctypes.PyDLL(None).sleep(LONG_S)  # a call that keeps the interpreter
+                elif goes_wrong == "raise":
+                    raise ValueError("the shapes of two tensors do not fit")
+                elif goes_wrong == "kill":
+                    os.kill(os.getpid(), signal.SIGKILL)
+            if goes_wrong == "elsewhere":  # it waits for a message that nobody sends, the others for it
+                dist.recv(gradient, src=(rank + 1) % world, tag=7)
             with run.phase("grad_sync"):
                 dist.all_reduce(gradient)
             run.log(loss=5.0 / (1 + step / 50))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -56,7 +56,7 @@ def figures(outcomes: Sequence[Outcome], whose: Whose) -> Figures:
     return Figures(
         sum(one.is_fault for one, _ in scores),
         len(named),
-        sum(score.false_alarms for _, score in scores),
+        sum(len(score.false) for _, score in scores),
         float(np.median(times)) if times else None,
         float(np.quantile(times, 0.95)) if times else None,
         sum(score.right_cause for score in named) / len(named) if named else None,
@@ -142,11 +142,26 @@ def sweep_table(swept: Sequence[Outcome]) -> str:
 
 
 def real_table(found: Sequence[RealOutcome]) -> str:
-    rows = [
-        (one.what, one.said or "not named", _seconds(one.named_s), "yes" if one.right_rank else "no")
-        for one in found
-    ]
-    return table(("real gloo processes: what was done", "what was said", "after s", "right rank"), rows)
+    by_what: defaultdict[str, list[RealOutcome]] = defaultdict(list)
+    for one in found:
+        by_what[one.what].append(one)
+    rows = []
+    for what, runs in by_what.items():
+        times = [one.named_s for one in runs if one.named_s is not None]
+        said = Counter(one.said or "not named" for one in runs)
+        rows.append(
+            (
+                what, str(len(runs)), str(len(times)),
+                ", ".join(text if len(said) == 1 else f"{text} x {count}" for text, count in said.items()),
+                f"{np.median(times):.0f}" if times else "-", f"{max(times):.0f}" if times else "-",
+                str(sum(one.right_rank for one in runs)), str(sum(one.before for one in runs)),
+            )
+        )  # fmt: skip
+    head = (
+        "real gloo processes: one rank of three", "runs", "named", "what was said", "median s", "slowest s",
+        "right rank", "said before it happened",
+    )  # fmt: skip
+    return table(head, rows)
 
 
 def details(outcomes: Sequence[Outcome]) -> str:

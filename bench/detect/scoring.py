@@ -10,16 +10,16 @@ from bench.detect.watched import WatchedWorld
 from trilens.simulate.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bench.detect.classic import Fired
     from bench.detect.episodes import Episode, FaultClass
-    from trilens.model.finding import FindingInterval, Subject
-    from trilens.simulate.truth import FaultTruth
+    from bench.detect.watched import Said
+    from trilens.model.finding import Subject
+    from trilens.simulate.truth import FaultTruth, RankOnGpu
 
 START_MS: Final = 1_768_392_000_000
 _CLASSIC_MS: Final = 1_000_000  # after the onset: so long the old rules may take
-_SAID_FROM: Final = 0.5  # as rules/thresholds.yml has it: a finding less sure than that is no alert
 _SHARPENS_MS: Final = 60_000  # for so long what was named may still be told more exactly
 
 
@@ -30,12 +30,7 @@ class Score:
     named_s: float | None = None
     right_cause: bool = False
     right_rank: bool | None = None  # None where no single rank is to blame
-    false: list[str] = field(default_factory=list)  # what was said for nothing
-
-    @property
-    def false_alarms(self) -> int:
-        """Each kind counts once: what is said again is no other alarm."""
-        return len({said.partition(" ")[0] for said in self.false})
+    false: list[str] = field(default_factory=list)  # what was said for nothing, each time
 
 
 @dataclass(slots=True)
@@ -64,6 +59,7 @@ def run(episode: Episode, *, slow: bool = True, rules: bool = True) -> Outcome:
         assert truth is not None, f"{episode.key}: the fault found no target"
         while rules and world.now_ms < truth.from_ms + _CLASSIC_MS:
             watched.go_on_unseen()
+    hit = jobs_hit(truth, world.truth.gpus) if truth is not None else frozenset()
     found = classic.fired(watched.samples, START_MS, world.now_ms) if rules else []
     return Outcome(
         episode.name,
@@ -71,41 +67,60 @@ def run(episode: Episode, *, slow: bool = True, rules: bool = True) -> Outcome:
         episode.key,
         one is not None,
         one is not None and one.is_fast,
-        _score(watched.fast.opened, one, truth),
-        _score(watched.slow.opened, one, truth) if watched.slow is not None else None,
+        score(watched.fast.said, one, truth, hit),
+        score(watched.slow.said, one, truth, hit) if watched.slow is not None else None,
         _score_classic(found, one, truth, watched),
         sum(watched.fast.watch.failures.values()),
     )
 
 
-def _score(opened: Sequence[FindingInterval], one: FaultClass | None, truth: FaultTruth | None) -> Score:
-    score = Score()
-    opened = [interval for interval in opened if interval.finding.confidence >= _SAID_FROM]
+def jobs_hit(truth: FaultTruth, gpus: Iterable[RankOnGpu]) -> frozenset[str]:
+    """The job, or where it is a node's all that were on it."""
+    if truth.job_uid:
+        return frozenset({truth.job_uid})
+    return frozenset(
+        one.job_uid
+        for one in gpus
+        if truth.node
+        and one.node == truth.node
+        and one.from_ms <= truth.from_ms
+        and (one.to_ms is None or one.to_ms >= truth.from_ms)
+    )
+
+
+def score(
+    said: Sequence[Said], one: FaultClass | None, truth: FaultTruth | None, hit: frozenset[str]
+) -> Score:
+    """`hit` are the jobs that it happens to. What is said elsewhere, or before, is a false alarm."""
+    found = Score()
     if one is None or truth is None:
-        score.false = [_said(interval) for interval in opened]
-        return score
+        found.false = [_text(told) for told in said if told.is_new]
+        return found
     if one.has_rank:
-        score.right_rank = False
-    first: FindingInterval | None = None
-    for interval in opened:
-        finding = interval.finding
-        is_later = interval.detected_ms >= truth.from_ms
-        if is_later and finding.kind in one.named_by and _is_about(finding.subject, truth):
-            if first is None:
-                first = interval
-                score.named_s = (interval.detected_ms - truth.from_ms) / 1000
-            later_ms = interval.detected_ms - first.detected_ms
+        found.right_rank = False
+    first_ms: int | None = None
+    blamed: list[bool] = []
+    for told in said:
+        finding, is_later = told.finding, told.at_ms >= truth.from_ms
+        if is_later and finding.kind in one.named_by and _is_about(finding.subject, truth, hit):
+            if first_ms is None:
+                first_ms = told.at_ms
+                found.named_s = (told.at_ms - truth.from_ms) / 1000
             causes = one.named_by[finding.kind]
-            if later_ms <= _SHARPENS_MS:
-                score.right_cause |= causes is None or finding.cause in causes
-            if one.has_rank and not later_ms:
-                score.right_rank |= _is_culprit(finding.subject, truth)
-        elif not is_later or finding.kind not in one.also:
-            score.false.append(_said(interval))
-    return score
+            if told.at_ms - first_ms <= _SHARPENS_MS:
+                found.right_cause |= causes is None or finding.cause in causes
+            if told.at_ms == first_ms and _blames(finding.subject):
+                blamed.append(_is_culprit(finding.subject, truth))
+        elif told.is_new and not (
+            is_later and finding.kind in one.also and _may_follow(finding.subject, truth, hit)
+        ):
+            found.false.append(_text(told))
+    if one.has_rank:
+        found.right_rank = bool(blamed) and all(blamed)
+    return found
 
 
-def _is_about(subject: Subject, truth: FaultTruth) -> bool:
+def _is_about(subject: Subject, truth: FaultTruth, hit: frozenset[str]) -> bool:
     if truth.job_uid and subject.workload is not None:
         return subject.workload.uid == truth.job_uid
     if truth.gpu_uuid and subject.gpu is not None:
@@ -113,7 +128,17 @@ def _is_about(subject: Subject, truth: FaultTruth) -> bool:
     if truth.node and subject.node is not None:
         return subject.node == truth.node
     # What a node does to a job: the job is another subject, and the node the same.
-    return not truth.job_uid and subject.workload is not None
+    return subject.workload is not None and subject.workload.uid in hit
+
+
+def _may_follow(subject: Subject, truth: FaultTruth, hit: frozenset[str]) -> bool:
+    if subject.workload is not None:
+        return subject.workload.uid in hit
+    return _is_about(subject, truth, hit)
+
+
+def _blames(subject: Subject) -> bool:
+    return subject.rank is not None or subject.gpu is not None
 
 
 def _is_culprit(subject: Subject, truth: FaultTruth) -> bool:
@@ -122,9 +147,9 @@ def _is_culprit(subject: Subject, truth: FaultTruth) -> bool:
     return subject.rank is not None and subject.rank == truth.rank
 
 
-def _said(interval: FindingInterval) -> str:
-    finding = interval.finding
-    at_s = (interval.detected_ms - START_MS) / 1000
+def _text(told: Said) -> str:
+    finding = told.finding
+    at_s = (told.at_ms - START_MS) / 1000
     return f"{finding.kind.value} ({finding.cause or '-'}) at {at_s:.0f} s: {finding.text}"
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trilens.collect.ingest import ScrapedSamples
     from trilens.detect.scene import Scene
     from trilens.model.event import EventRecord
-    from trilens.model.finding import FindingInterval
+    from trilens.model.finding import Finding, FindingInterval, FindingKey
     from trilens.model.run import RankProcess, RunFacts, RunId, StepRecord
     from trilens.model.run_commit import Position, RunCommit
     from trilens.model.run_sums import Tail
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from trilens.simulate.world import World
 
 CLUSTER: Final = "sim"
+SAID_FROM: Final = 0.5  # as rules/thresholds.yml has it: a finding less sure than that is no alert
 LOOK_MS: Final = 5_000
 SLOW_MS: Final = 30_000  # dcgm-exporter's default
 _PROGRAMS_MS: Final = 15_000
@@ -197,6 +198,14 @@ class PodSeries:
             self._samples.append(handles, np.full(len(handles), now_ms, np.int64), values)
 
 
+class Said(NamedTuple):
+    """A finding, when it is first sure enough for an alert; and again when it is told more exactly."""
+
+    finding: Finding
+    at_ms: int
+    is_new: bool
+
+
 class Watcher:
     """One way to look at a world: with the telemetry that it is given."""
 
@@ -209,13 +218,23 @@ class Watcher:
         window = GpuWindow(asked)  # type: ignore[arg-type]
         self.scenes = Scenes(sources(window, ScrapedRanks(told)))  # type: ignore[arg-type]
         self.watch = Watch(all_detectors())
-        self.opened: list[FindingInterval] = []
+        self.said: list[Said] = []
+        self._told: dict[tuple[FindingKey, int], set[FindingKey]] = {}  # of each that was opened
 
     def look(self, now_ms: int) -> Scene:
         self._clock["now"] = now_ms
         scene = self.scenes.scene(now_ms)
-        self.opened += self.watch.look(scene).opened
+        self.watch.look(scene)
+        for interval in self.watch.open:
+            if interval.finding.confidence >= SAID_FROM and interval.seen_ms == now_ms:
+                self._hear(interval, now_ms)
         return scene
+
+    def _hear(self, interval: FindingInterval, now_ms: int) -> None:
+        told = self._told.setdefault((interval.key, interval.detected_ms), set())
+        if interval.finding.key not in told:
+            self.said.append(Said(interval.finding, now_ms, is_new=not told))
+            told.add(interval.finding.key)
 
 
 class WatchedWorld:

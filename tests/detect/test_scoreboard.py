@@ -9,15 +9,19 @@ import numpy as np
 import pytest
 from bench.detect import report
 from bench.detect.episodes import CALM, FAULTS, all_episodes, calm_episodes, fault_episodes
+from bench.detect.real_faults import WRONGS, outcome
 from bench.detect.samples import AskedSamples, Samples
-from bench.detect.scoring import run
+from bench.detect.scoring import jobs_hit, run, score
+from bench.detect.watched import Said
 
 from trilens.detect.figures import COLUMN_MS, FIELDS, KEY_LABELS
-from trilens.model.finding import FindingKind
+from trilens.model.finding import Finding, FindingKind, Severity, Subject
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.query import QueryGuard
+from trilens.model.workload import WorkloadKey
 from trilens.promql.engine import Engine
 from trilens.serve.own_queries import Times
+from trilens.simulate.truth import FaultTruth, RankOnGpu
 
 if TYPE_CHECKING:
     from bench.detect.scoring import Outcome
@@ -79,9 +83,79 @@ def test_what_is_said_for_nothing_lowers_precision(outcomes: dict[str, Outcome])
     calm.trilens.false += ["stall (data) at 300 s: x", "stall (data) at 400 s: again", "hang (-) at 300 s: y"]
     try:
         figures = report.figures(list(outcomes.values()), lambda one: one.trilens)
-        assert (figures.named, figures.false, figures.precision) == (2, 2, 0.5)
+        assert (figures.named, figures.false, figures.precision) == (2, 3, 0.4)
     finally:
         calm.trilens.false.clear()
+
+
+TRAIN, OTHER = (WorkloadKey("sim", "ml", "batch", "Job", name, f"{name}-uid") for name in ("train", "other"))
+HANG = next(one for one in FAULTS if one.name == "hang: collective")
+NODE_GONE = next(one for one in FAULTS if one.name == "crash: node gone")
+ONSET_MS = 300_000
+TRUTH = FaultTruth("hang", ONSET_MS, job_uid=TRAIN.uid, gpu_uuid="GPU-3", rank=3, node="node-1")
+
+
+def said(kind: FindingKind, subject: Subject, after_s: float = 10, *, is_new: bool = True) -> Said:
+    finding = Finding("D000", kind, subject, Severity.WARNING, "collective", ONSET_MS, "", "", 0.9)
+    return Said(finding, ONSET_MS + round(1000 * after_s), is_new)
+
+
+def test_only_what_is_said_of_the_right_job_after_the_onset_names_it() -> None:
+    right = said(FindingKind.HANG, Subject(workload=TRAIN, rank=3), 20)
+    early = said(FindingKind.HANG, Subject(workload=TRAIN, rank=3), -40)
+    elsewhere = said(FindingKind.STALL, Subject(workload=OTHER))
+    follows = said(FindingKind.STALL, Subject(workload=TRAIN), 30)
+    unlike = said(FindingKind.STRAGGLER, Subject(workload=TRAIN, rank=3))
+    found = score([early, elsewhere, unlike, right, follows], HANG, TRUTH, frozenset({TRAIN.uid}))
+    assert (found.named_s, found.right_cause, found.right_rank) == (20.0, True, True)
+    assert [text.partition(" ")[0] for text in found.false] == ["hang", "stall", "straggler"]
+
+
+def test_each_false_finding_counts_and_one_that_is_told_more_exactly_does_not_count_again() -> None:
+    wrong = said(FindingKind.STRAGGLER, Subject(workload=OTHER, rank=1))
+    sharper = said(FindingKind.STRAGGLER, Subject(workload=OTHER, rank=1, node="n"), 20, is_new=False)
+    again = said(FindingKind.STRAGGLER, Subject(workload=OTHER, rank=2), 30)
+    assert len(score([wrong, sharper, again], None, None, frozenset()).false) == 2
+    assert len(score([wrong, sharper, again], HANG, TRUTH, frozenset({TRAIN.uid})).false) == 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "is_right"), [((3,), True), ((2,), False), ((2, 3), False), ((None,), False), ((None, 3), True)]
+)
+def test_the_right_rank_is_the_only_one_that_is_blamed_at_first(
+    ranks: tuple[int | None, ...], is_right: bool
+) -> None:
+    first = [said(FindingKind.HANG, Subject(workload=TRAIN, rank=rank)) for rank in ranks]
+    later = said(FindingKind.HANG, Subject(workload=TRAIN, rank=3), 25, is_new=False)
+    assert score([*first, later], HANG, TRUTH, frozenset({TRAIN.uid})).right_rank is is_right
+
+
+def test_what_a_node_does_is_done_to_the_jobs_that_were_on_it() -> None:
+    truth = FaultTruth("node-not-ready", ONSET_MS, node="node-1")
+    on_gpus = [
+        RankOnGpu(TRAIN.uid, 0, "p", 0, 0, "node-1", "GPU-3", "", None, 0),
+        RankOnGpu(OTHER.uid, 0, "q", 0, 0, "node-2", "GPU-9", "", None, 0),
+        RankOnGpu("gone-before", 0, "r", 0, 0, "node-1", "GPU-4", "", None, 0, 10_000),
+    ]
+    hit = jobs_hit(truth, on_gpus)
+    assert hit == {TRAIN.uid}
+    of_both = [said(FindingKind.CRASH, Subject(workload=one)) for one in (OTHER, TRAIN)]
+    found = score(of_both, NODE_GONE, truth, hit)
+    assert found.named_s == 10.0
+    assert len(found.false) == 1
+
+
+def test_of_a_real_fault_counts_what_was_said_first() -> None:
+    wrong = WRONGS[0]
+    early = {"kind": "stall", "cause": "-", "detected_ms": 90_000, "rank": 1, "confidence": 0.9}
+    unsure = {"kind": "hang", "cause": "-", "detected_ms": 104_000, "rank": 1, "confidence": 0.3}
+    first = {"kind": "crash", "cause": "killed", "detected_ms": 112_000, "rank": 2, "confidence": 0.9}
+    second = {**first, "detected_ms": 115_000, "rank": 1}
+    found = outcome(wrong, 1, 100.0, iter([[early, unsure], [early, unsure, first, second]]))
+    assert found == (wrong.what, "crash (killed)", 12.0, False, 1)
+    assert outcome(wrong, 1, 100.0, iter([[early]])).named_s is None
+    told = report.real_table([found, found._replace(right_rank=True)])
+    assert "| 2 | 2 | crash (killed) | 12 | 12 | 1 | 2 |" in told
 
 
 def test_questions_are_answered_as_the_engine_answers_them() -> None:
