@@ -53,7 +53,7 @@ def main() -> int:
     if args.write:
         report.write(sections, Path(__file__).parents[2])
     print(report.last_line(outcomes))
-    return 0
+    return 0 if len(outcomes) == len(episodes) else 1
 
 
 if __name__ == "__main__":

@@ -29,16 +29,18 @@ def sweep_part(at: int, episode: Episode) -> Outcome:
 
 
 def each(part: Callable[[int, Episode], Outcome], episodes: list[Episode], processes: int) -> list[Outcome]:
+    """One that fails is told and left out: a defect, and no reason to lose the others."""
     jobs = list(enumerate(episodes))
-    if processes == 1:
-        return [part(*job) for job in jobs]
     # Processes of their own, not copies of this one: an episode must not depend on what ran before it.
     spawned = get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=spawned) as pool:
         waiting = [pool.submit(part, *job) for job in jobs]
         found = []
-        for number, done in enumerate(waiting, 1):
-            found.append(done.result())
+        for number, (done, episode) in enumerate(zip(waiting, episodes, strict=True), 1):
+            try:
+                found.append(done.result())
+            except Exception as e:
+                print(f"{episode.key} failed: {e!r}", file=sys.stderr, flush=True)
             if sys.stderr.isatty() or number % _TELL_EVERY == 0:
                 print(f"{number} of {len(jobs)} episodes", file=sys.stderr, flush=True)
         return found

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,11 +15,9 @@ from worlds import SMALL, START_MS, after, gpu_of_rank, metrics, reading, rows, 
 from servers import require_corpus
 from trilens.simulate.cluster import kube_time
 from trilens.simulate.gpu_noise import LEVELS, NOISE, STEPS
-from trilens.simulate.scenario import read_scenario
+from trilens.simulate.scenario import Training, read_scenario
+from trilens.simulate.training import TrainingRun
 from trilens.simulate.world import World
-
-if TYPE_CHECKING:
-    from trilens.simulate.training import TrainingRun
 
 ROOT = Path(__file__).parents[2]
 UTIL, POWER = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_POWER_USAGE"
@@ -53,6 +50,19 @@ def test_steps_differ_as_much_as_they_were_measured_to() -> None:
     own = np.array([float(step.phases.forward[3]) for step in steps])
     assert own.std() / own.mean() == pytest.approx(STEPS.rank, rel=0.15)
     assert min(float(step.phases.grad_sync.min()) for step in steps) > 0
+
+
+def test_a_step_into_which_a_slowdown_falls_ends_after_it_began() -> None:
+    for tenth in range(20):
+        run = TrainingRun(Training(jitter=1.0), 2, 0, 0.0, world_start_ms=START_MS, seed=5)
+        at_s = 60 + run.stretches[0].step_s * tenth / 20
+        run.trouble.on_cpu = 40.0
+        run.change(at_s)
+        run.trouble.on_cpu = 1.0
+        run.change(at_s + 300)
+        steps = list(run.steps(0, int(run.step_at(at_s + 400))))
+        assert min(step.end_s - step.start_s for step in steps) > 0
+        assert all(step.end_s <= later.start_s + 1e-6 for step, later in pairwise(steps))
 
 
 def test_without_jitter_every_step_takes_the_same() -> None:

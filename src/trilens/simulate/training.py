@@ -206,7 +206,7 @@ class TrainingRun:
                 # Written right after a step that is a multiple: not yet when that step ends.
                 saves = (step - 1) // every - math.floor(stretch.first_step) // every
                 took = (step - stretch.first_step) * stretch.step_s + max(0, saves) * self.spec.checkpoint
-                return min(t_s, stretch.from_s + took) - self._early(step) * stretch.step_s
+                return min(t_s, stretch.from_s + took) - self._early_s(step, stretch)
         return self.started_s
 
     def saved_step(self, t_s: float) -> int:
@@ -297,10 +297,14 @@ class TrainingRun:
             if stretch.first_step > number - 1:
                 yield self._step_across(number, end_s)
             elif self.spec.jitter:
-                took_s = stretch.step_s * (1 + self._early(number - 1) - self._early(number))
+                took_s = stretch.step_s + self._early_s(number - 1, stretch) - self._early_s(number, stretch)
                 yield Step(number, end_s - took_s, end_s, self._shake_phases(number, stretch, took_s))
             else:
                 yield Step(number, end_s - stretch.step_s, end_s, stretch.phases)
+
+    def _early_s(self, step: int, stretch: Stretch) -> float:
+        """By how much it ended before its turn: where it ended, and not before it came there."""
+        return self._early(step) * min(1.0, step - stretch.first_step) * stretch.step_s
 
     def _early(self, step: int) -> float:
         """By which share of a step it ended before its turn."""
@@ -352,7 +356,7 @@ class TrainingRun:
                 began_in = stretch
             phases = [whole + share * part for whole, part in zip(phases, stretch.phases, strict=True)]
         assert start_s is not None
-        start_s -= self._early(number - 1) * began_in.step_s
+        start_s -= self._early_s(number - 1, began_in)
         # No phase is longer than there was time for.
         fits = min(1.0, (end_s - start_s) / float(sum(part[0] for part in phases)))
         return Step(number, start_s, end_s, Phases(*(fits * part for part in phases)))
@@ -426,7 +430,7 @@ class TrainingRun:
                     + (step - stretch.first_step) * stretch.step_s
                     + saves * self.spec.checkpoint
                 )
-                yield step, stretch, at_s - self._early(step) * stretch.step_s
+                yield step, stretch, at_s - self._early_s(step, stretch)
 
     def load_of(self, rank: int, memory_mib: float, at_s: float) -> Load:
         """How this rank looks from its GPU."""
