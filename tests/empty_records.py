@@ -25,6 +25,9 @@ class NoRecords:
     gpus_at = gpus_named = bindings_at = bindings_of = _nothing
     between = runs = open = _nothing
 
+    def held_back(self) -> dict[str, Any]:
+        return {}
+
 
 class NobodyLooks:
     """At which GPUs there are now."""

@@ -170,6 +170,31 @@ def test_quiet_times(make_desk: Any) -> None:
     assert desk.after(10 * SECOND) == ["day opened late"]
 
 
+def test_it_is_said_why_nobody_is_told(make_desk: Any) -> None:
+    rule = {"source": ["alertname=NodeDown"], "target": 'alertname=~".*"', "equal": ["node"]}
+    routes = [
+        {"matchers": "alertname=Noise", "to": []},
+        {"matchers": "alertname=Late", "to": "ops", "quiet": ["00:00-23:59"]},
+        {"to": "ops"},
+    ]
+    desk = make_desk({**ONE, "inhibit": [rule], "routes": routes})
+    silence = desk.silence("alertname=GpuHot", "node=n2")
+    there = {
+        "down": ("NodeDown", "n1"), "hot": ("GpuHot", "n1"), "mute": ("GpuHot", "n2"),
+        "late": ("Late", "n3"), "noise": ("Noise", "n4"),
+    }  # fmt: skip
+    desk.delivery.take([incident(id, symptom(name, node=node)) for id, (name, node) in there.items()])
+    told = {id: [one[:3] for one in why] for id, why in desk.delivery.held_back().items()}
+    assert told == {
+        "hot": [("inhibited", "", 'while there is alertname="NodeDown"')],
+        "mute": [("silence", silence, "me: why")],
+        "late": [("quiet", "ops", "told afterwards, if it still lasts")],
+        "noise": [("no-route", "", "no route leads to a receiver (alerting.routes)")],
+    }
+    desk.delivery.configure(plan({}))
+    assert [one.why for one in desk.delivery.held_back()["down"]] == ["no-receiver"]
+
+
 def test_who_was_told_hears_the_end(make_desk: Any) -> None:
     routes = [{"matchers": "severity=critical", "to": "ops"}, {"to": []}]
     desk = make_desk({**ONE, "routes": routes})

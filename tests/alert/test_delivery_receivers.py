@@ -15,8 +15,10 @@ import pytest
 from certificates import make_certificates
 from receivers_at_work import NOW_MS, HttpReceiver, SmtpServer, incident, plan, resolved, symptom
 from trilens.alert.delivery.notice import Occasion, encode, notice_of
+from trilens.alert.delivery.receivers.wording import followers
 from trilens.model.errors import ConfigError, DeliveryError, NotificationRefused, ReceiverAway
 from trilens.model.finding import Severity
+from trilens.model.incident import SymptomKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +71,13 @@ def test_slack(receiver: HttpReceiver) -> None:
     ]
     assert following["text"]["text"] == "*What follows from it*\n• SlowJob: llm is 31 % slower"
     assert context["elements"][0]["text"] == f":red_circle: <{LINK}|incident i1>"
+
+
+def test_an_event_is_one_moment_and_not_said_to_be_over() -> None:
+    over = {"ended_ms": NOW_MS}
+    event = symptom("xid 79", kind=SymptomKind.EVENT, **over)
+    notice = notice_of(incident("i1", symptom(), symptom("SlowJob", **over), event), Occasion.OPENED, "")
+    assert followers(notice) == ["SlowJob: SlowJob on gpu-7 (over)", "xid 79: xid 79 on gpu-7"]
 
 
 def test_slack_wakes_nobody_by_a_name(receiver: HttpReceiver) -> None:

@@ -9,6 +9,7 @@ from itertools import count, permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 import yaml
 
@@ -16,7 +17,7 @@ from trilens.alert.incidents.causes import AFTERMATH, LINKS, OF_ALERTS, Trouble,
 from trilens.alert.incidents.incidents import REOPEN_MS, SETTLE_MS, Incidents
 from trilens.alert.incidents.told import told_by_alert, told_by_event, told_by_finding
 from trilens.alert.incidents.whereabouts import Whereabouts
-from trilens.detect.scene import JobView, NodeView, Place, PodView
+from trilens.detect.scene import JobView, NodeView, Place, PodView, RankView, Steps, ToldBy
 from trilens.model.alert import Alert, AlertState
 from trilens.model.errors import NotFound
 from trilens.model.event import EventKind, EventRecord, Victim
@@ -24,7 +25,7 @@ from trilens.model.finding import Finding, FindingInterval, FindingKind, Severit
 from trilens.model.incident import IncidentState, MomentKind
 from trilens.model.labels import make_labels
 from trilens.model.life import Phase
-from trilens.model.run import RunId
+from trilens.model.run import RankProcess, RunId, WriterId
 from trilens.model.workload import GpuUuid, PodKey, WorkloadKey
 
 if TYPE_CHECKING:
@@ -113,9 +114,10 @@ class Costs:
 
     def __init__(self, *known: WorkloadKey) -> None:
         self._known = known
+        self.per_hour = Decimal(36)
 
     def of(self, workload: WorkloadKey) -> Decimal | None:
-        return Decimal(36) if workload in self._known else None
+        return self.per_hour if workload in self._known else None
 
 
 class Book:
@@ -251,6 +253,27 @@ def test_of_two_of_a_kind_the_one_that_names_more_is_shown_first() -> None:
     assert one.onset_ms == T0
 
 
+def test_what_befell_a_job_before_it_came_to_a_broken_node_is_another_incident() -> None:
+    """Its next attempt is put where GPUs are missing."""
+    before = Whereabouts(NODES, [job(OTHER, "n3")], [])
+    crash = finding(FindingKind.CRASH, 120, OTHER, "n3", seen_s=600)
+    late = finding(FindingKind.CRASH, 300, OTHER, "n1", seen_s=600)
+    on_n1 = {"cluster": "prod", "node": "n1"}
+    book = Book()
+    book.take(crash, alert("GpusMissing", 60, where=before, **on_n1), at_s=180)
+    book.take(alert("GpusMissing", 60, where=Whereabouts(NODES, [job(OTHER, "n1")], []), **on_n1), at_s=240)
+    assert [names(one) for one in book.open] == [["GpusMissing"], ["D010"]]
+    # Of pods it is known when they were made, also where the alert fires only after that.
+    made = [pod._replace(created_ms=T0 + 200_000) for pod in job(OTHER, "n1").pods]
+    after = Whereabouts(NODES, [replace(job(OTHER, "n1"), pods=made)], [])
+    book = Book()
+    book.take(crash, alert("GpusMissing", 60, where=after, **on_n1), at_s=240)
+    assert len(book.open) == 2
+    book = Book()
+    book.take(late, alert("GpusMissing", 60, where=after, **on_n1), at_s=310)
+    assert [names(one) for one in book.open] == [["GpusMissing", "D010"]]
+
+
 def test_a_run_that_nobody_places_does_not_hit_its_neighbours() -> None:
     subject = Subject(run=RunId("elsewhere"), cluster="prod", node="n2")
     what = Finding("D010", FindingKind.CRASH, subject, Severity.CRITICAL, "killed", T0, "gone", "do")
@@ -298,6 +321,26 @@ def test_a_watchdog_that_ends_a_hung_job_is_not_what_hung_it() -> None:
     book.take(finding(FindingKind.CRASH, 0, TRAIN, "n2", cause="killed"), at_s=30)
     [one] = book.open
     assert names(one)[0] == "D010"
+
+
+def test_an_event_says_once_what_happened_and_to_whom() -> None:
+    waits = EventRecord(
+        "", "e1", T0, EventKind.WARNING, None, "0/8 nodes are available", "FailedScheduling", *[None] * 7,
+        victims=(Victim("ml", "train-0", "u0"),),
+    )  # fmt: skip
+    other = replace(waits, id="e2", victims=(Victim("ml", "train-1", "u1"),))
+    lost = replace(
+        waits, id="e3", kind=EventKind.XID, code=79, node="n1", uuid=GpuUuid("GPU-n1"),
+        title="the GPU has fallen off the bus", text="GPU has fallen off the bus.",
+    )  # fmt: skip
+    book = Book()
+    book.take(finding(FindingKind.GPU_FAULT, 0, TRAIN, "n1", cause="xid-79"), at_s=10)
+    book.take(*(told_by_event(one, WHERE) for one in (waits, other, lost)), at_s=15)
+    [one] = book.open
+    assert sorted(symptom.text for symptom in one.symptoms[1:]) == [
+        "FailedScheduling of ml/train-0: 0/8 nodes are available",
+        "the GPU has fallen off the bus",
+    ]
 
 
 def test_an_event_joins_and_never_pages_alone() -> None:
@@ -395,6 +438,27 @@ def test_what_becomes_known_later_makes_one_incident_of_two() -> None:
     assert other.merged_into == one.id
 
 
+@pytest.mark.parametrize("left", [[], [gpu("n1")]], ids=["gone", "free"])
+def test_a_lost_gpu_stands_for_who_had_it_when_it_went(left: list[Place]) -> None:
+    """Its pod is gone, and nobody has it, before anybody knows that it is lost."""
+    held = Whereabouts(NODES, [job(TRAIN, "n1", "n2")], [gpu("n1", TRAIN)], now_ms=T0 - 5_000)
+    free = Whereabouts(NODES, [], left, now_ms=T0 + 60_000, before=held)
+    labels = {"node": "n1", "UUID": "GPU-n1"}
+    book = Book()
+    book.take(finding(FindingKind.CRASH, 5, TRAIN), at_s=20)
+    book.take(alert("GpuLost", 10, where=free, **labels), at_s=70)
+    [one] = book.open
+    assert names(one) == ["GpuLost", "D010"]
+    assert (one.subject.workload, one.workloads) == (TRAIN, ("ml/PyTorchJob/train",))
+    process = RankProcess(RunId("r"), 1, WriterId("w"), T0 - 60_000, gpus=("GPU-n1",), heard_ms=T0 + 4_000)
+    ranks = [RankView(1, ToldBy.RECORDS, Steps(*[np.empty(0)] * 7), T0, process)]
+    told = Whereabouts(NODES, [replace(job(TRAIN, "n2"), ranks=ranks)], [gpu("n1")])  # nobody saw its pod
+    by_process = alert("GpuLost", 10, where=told, **labels).symptom.subject
+    assert (by_process.workload, by_process.rank) == (TRAIN, 1)
+    later = alert("GpuLost", 600, where=free, **labels)
+    assert later.symptom.subject.workload is None, "it was free when it went"
+
+
 def test_rules_that_nobody_told_us_about_stand_alone_unless_they_say_what_they_are() -> None:
     book = Book()
     labels = {"namespace": "ml", "workload": "train", "kind": "PyTorchJob"}
@@ -490,6 +554,26 @@ def test_what_nobody_tells_of_any_more_is_over() -> None:
     assert book.open == []
 
 
+def test_information_opens_nothing_joins_and_keeps_nothing_open() -> None:
+    """A chat model takes longer than half a second for an answer when all is well."""
+    labels = {"namespace": "ml", "workload": "train", "kind": "PyTorchJob"}
+    slow = alert("InferenceP95High", 0, lasts_s=9_000, severity="info", **labels)
+    plateau = finding(FindingKind.PLATEAU, 0, OTHER, severity=Severity.INFO, seen_s=9_000)
+    book = Book()
+    book.take(slow, plateau, at_s=10)
+    assert book.open == []
+    failing = alert("InferenceErrorsHigh", 60, severity="critical", **labels)
+    book.take(slow, failing, at_s=70)
+    [one] = book.open
+    assert (names(one), one.title) == (["InferenceErrorsHigh", "InferenceP95High"], failing.symptom.text)
+    book.take(slow, over(failing, 120), at_s=120)
+    book.settle(301)
+    assert book.open == []
+    book.take(over(slow, 310), at_s=310)
+    book.take(alert("InferenceP95High", 400, lasts_s=9_500, severity="info", **labels), at_s=400)
+    assert book.open == []
+
+
 def test_telling_the_same_again_is_no_news() -> None:
     book = Book()
     assert len(book.take(STRAGGLER, at_s=10)) == 1
@@ -534,6 +618,37 @@ def test_money_counts_standstill_in_full_and_slowness_in_part_each_moment_once()
     book.take(stall, at_s=110)
     book.settle(120)
     assert book.open[0].lost_quanta is None
+
+
+def test_money_that_is_lost_does_not_become_less() -> None:
+    costs = Costs(TRAIN, OTHER)
+    book = Book(costs)
+    slow = finding(FindingKind.STRAGGLER, 0, TRAIN, "n2", figures={"slowdown": 2.0}, seen_s=900)
+    book.take(slow, at_s=10)
+    book.settle(100)
+    costs.per_hour = Decimal(18)  # half of its GPUs are gone
+    book.take(replace(slow, slowdown=1.25), at_s=105)
+    book.settle(200)
+    book.settle(200)
+    [one] = book.open
+    assert one.lost_quanta == 500_000_000 + 100_000_000
+    book.take(replace(slow, slowdown=4.0), at_s=205)
+    book.settle(300)
+    assert book.open[0].lost_quanta == 600_000_000 + 375_000_000, "nor more for what was before"
+    after = Book(costs)
+    after.incidents.restore([one], T0 + 210_000)
+    after.take(replace(slow, slowdown=1.25), at_s=215)
+    after.settle(300)
+    assert after.open[0].lost_quanta == 500_000_000 + 200_000_000
+    # Where two turn out to be one, a moment of one workload counts once, and nothing is forgotten.
+    nowhere = {"where": Whereabouts(), "node": "n1", "UUID": "GPU-n1"}
+    book = Book(Costs(TRAIN))
+    book.take(alert("GpuLost", 0, **nowhere), finding(FindingKind.HANG, 0, TRAIN, "n2", seen_s=900), at_s=5)
+    book.settle(100)
+    assert len(book.open) == 2
+    book.take(alert("GpuLost", 0, node="n1", UUID="GPU-n1"), at_s=110)
+    book.settle(200)
+    assert [one.lost_quanta for one in book.open] == [2_000_000_000]
 
 
 def test_of_a_server_nobody_knows_what_a_crash_of_one_replica_costs() -> None:

@@ -204,6 +204,16 @@ def test_the_past_is_asked_once_and_then_only_what_is_new(loop: asyncio.Abstract
     assert not np.isnan(later.telemetry.figures[Figure.UTILIZATION][0, -2:]).any()
 
 
+def test_gpus_that_begin_to_report_are_seen_at_the_next_look(loop: asyncio.AbstractEventLoop) -> None:
+    server = Server(loop)
+    for seconds in (0, 5, 10):
+        server.window.look(NOW + 1000 * seconds)
+        assert not server.window.window.keys
+    server.reading("DCGM_FI_DEV_GPU_UTIL", {12: 90.0})
+    server.window.look(NOW + 15_000)
+    assert server.window.window.keys
+
+
 def test_labels_drift_and_sentinels_are_no_readings(loop: asyncio.AbstractEventLoop) -> None:
     server = Server(loop)
     named = {"gpu_uuid": "GPU-9", "hostname": "n2", "UUID": ""}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from incident_night import Night, made_up_prices
 from memory_api import Api, running
 from scenes import START_MS
+from trilens.alert.delivery.held_back import HeldBack, Hold
 from trilens.cli.main import app
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
@@ -101,9 +102,29 @@ def test_the_keeper_works_in_its_own_thread(store: Store, prices: Prices) -> Non
     assert told["trilens_incidents_opened"].samples[0].value == 1
 
 
+class Untold:
+    """Says what a test lets it say."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[str, list[HeldBack]] = {}
+
+    def held_back(self) -> dict[str, list[HeldBack]]:
+        return self.reasons
+
+
 @pytest.fixture(scope="module")
-def url(night: Night, store: Store) -> Iterator[str]:
-    made = Api(open_incidents=night.keeper, incidents=store.incidents, now_ms=lambda: night.now_ms)
+def untold() -> Untold:
+    return Untold()
+
+
+@pytest.fixture(scope="module")
+def url(night: Night, store: Store, untold: Untold) -> Iterator[str]:
+    made = Api(
+        open_incidents=night.keeper,
+        incidents=store.incidents,
+        untold=untold,
+        now_ms=lambda: night.now_ms,
+    )
     with running(made.build()) as address:
         yield address
 
@@ -128,6 +149,21 @@ def test_the_api_tells_of_incidents(night: Night, url: str) -> None:
     assert httpx.get(f"{url}/api/incidents/none").status_code == 404
     refused = httpx.get(f"{url}/api/incidents", params={"from": "2000000000", "to": "1000000000"})
     assert refused.status_code == 400
+
+
+def test_the_api_says_who_was_told_and_why_others_are_not(night: Night, url: str, untold: Untold) -> None:
+    [one] = night.keeper.open()
+    assert _asked(url)[0]["told"] == _asked(url)[0]["held_back"] == []
+    night.keeper.notified(one.id, "ops", night.now_ms)
+    night.keeper.notified(one.id, "mail", night.now_ms)
+    night.keeper.notified(one.id, "ops", night.now_ms)
+    untold.reasons[one.id] = [HeldBack(Hold.SILENCE, "1a2b", "ada: we know", 7)]
+    for told in (_asked(url)[0], _asked(url, f"/{one.id}")):
+        assert told["told"] == ["ops", "mail"]
+        assert told["held_back"] == [
+            {"why": "silence", "name": "1a2b", "text": "ada: we know", "until_ms": 7}
+        ]
+    untold.reasons.clear()
 
 
 def test_the_command_shows_and_acknowledges(night: Night, url: str) -> None:

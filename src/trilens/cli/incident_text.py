@@ -30,7 +30,7 @@ def show_incidents(incidents: list[dict[str, Any]]) -> None:
 
 def show_incident(incident: dict[str, Any]) -> None:
     """All that is known of one."""
-    _show_head(incident)
+    _show_head(incident, in_full=True)
     for symptom in incident["symptoms"]:
         ended = "" if symptom["ended_ms"] is None or symptom["kind"] == "event" else "  (over)"
         say(symptom["text"] + ended, f"{symptom['name']}:")
@@ -41,7 +41,7 @@ def show_incident(incident: dict[str, Any]) -> None:
         typer.echo(f"{show_moment(moment['t_ms'] // 1000)}  {moment['kind']:12}  {moment['text']}")
 
 
-def _show_head(incident: dict[str, Any]) -> None:
+def _show_head(incident: dict[str, Any], *, in_full: bool = False) -> None:
     typer.echo(f"{incident['severity']:8}  {incident['id']}  {_when(incident)}")
     say(incident["title"])
     if incident["action"]:
@@ -50,6 +50,11 @@ def _show_head(incident: dict[str, Any]) -> None:
         say(", ".join(incident["workloads"]), "hits:")
     if incident["lost"] is not None:
         say(f"{Decimal(incident['lost']):.2f} {incident['currency']}", "lost:")
+    if incident["told"]:
+        say(", ".join(incident["told"]), "told:")
+    for held_back in incident["held_back"]:
+        if held_back["why"] != "no-receiver" or in_full:
+            say(_why_untold(held_back), "mute:")
     if incident["merged_into"] is not None:
         say(f"goes on as {incident['merged_into']}")
 
@@ -64,6 +69,19 @@ def _telling(incident: dict[str, Any]) -> list[dict[str, Any]]:
         and one["text"] != incident["title"]
         and not (one["kind"] == "alert" and one["labels"].get("code") in found)
     ]
+
+
+def _why_untold(held_back: dict[str, Any]) -> str:
+    text, name = held_back["text"], held_back["name"]
+    match held_back["why"]:
+        case "silence":
+            return f"silence {name} until {show_moment(held_back['until_ms'] // 1000)} ({text})"
+        case "quiet":
+            return f"quiet time of {name}: {text}"
+        case "inhibited":
+            return f"inhibited {text}"
+        case _:
+            return str(text)
 
 
 def _when(incident: dict[str, Any]) -> str:

@@ -16,9 +16,10 @@ def workload_name(workload: WorkloadKey) -> str:
 
 
 def job_name(job: JobView) -> str:
+    """A run by its id, as the labels of alerts have it: several may have one name."""
     if job.workload is not None:
         return workload_name(job.workload)
-    return f"run {job.run.name or job.run.run}" if job.run is not None else f"job {job.name}".strip()
+    return f"run {job.run.run}" if job.run is not None else f"job {job.name}".strip()
 
 
 def rank_name(rank: RankView) -> str:

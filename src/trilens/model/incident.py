@@ -73,6 +73,7 @@ class Incident:
     resolved_ms: int | None = None
     lost_quanta: int | None = None  # of 1e-9 of `currency`; None where no price is known
     currency: str | None = None
+    lost_until_ms: int = 0  # up to when that was counted
     acknowledged_ms: int | None = None
     acknowledged_by: str = ""
     more_symptoms: int = 0  # that last, and are not among `symptoms`: these are at most a few hundred

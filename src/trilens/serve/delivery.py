@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from trilens.alert.delivery.held_back import HeldBack
     from trilens.alert.delivery.outlet import Outlet
     from trilens.alert.delivery.plan import Plan
     from trilens.alert.delivery.sender import SenderState
@@ -119,6 +120,10 @@ class DeliveryKeeper:
     def silenced(self) -> None:
         """A silence was made, or ended."""
         self._on_disk(self._delivery.look)
+
+    def held_back(self) -> dict[str, tuple[HeldBack, ...]]:
+        """Why nobody, or not everybody, is told of an open incident now, by its id."""
+        return self._delivery.held_back()
 
     def configure(self, plan: Plan) -> None:
         """Receivers that did not change go on."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from trilens.alert.delivery.held_back import HeldBack, Hold
 from trilens.alert.delivery.known import (
     Known,
     asked_anew,
@@ -142,6 +143,18 @@ class Delivery:
                 # Whoever has yet to hear that one opened is told of its end after that.
                 self._unclaimed &= {key for (_, key), one in self._waiting().items() if not one.is_over}
 
+    def held_back(self) -> dict[str, tuple[HeldBack, ...]]:
+        """Why nobody, or not everybody, is told of an open incident now, by its id."""
+        with self._lock:
+            now_ms = self._now_ms()
+            muting = self._muting(now_ms)
+            has_receivers = any(not outlet.takes_alerts for outlet in self._plan.outlets)
+            found = {
+                id: muting.reasons(one.notice) or _unheard_of(one, now_ms, has_receivers=has_receivers)
+                for id, one in self._open.items()
+            }
+        return {id: reasons for id, reasons in found.items() if reasons}
+
     def settle(self, outlet: Outlet, messages: Sequence[Waiting], *, is_refused: bool) -> None:
         """They were sent, or will never be."""
         if outlet.takes_alerts:
@@ -240,15 +253,11 @@ class Delivery:
 
     def _of_open(self, wanted: Container[str], waiting: Mapping[_Place, Waiting]) -> Iterator[Waiting]:
         now_ms = self._now_ms()
-        muting = Muting(
-            self._silences.active(now_ms),
-            self._plan.inhibitions,
-            (one.notice for one in self._open.values()),
-        )
+        muting = self._muting(now_ms)
         for id, one in self._open.items():
             if id not in wanted:
                 continue
-            is_muted = muting.covers(one.notice)
+            is_muted = bool(muting.reasons(one.notice))
             for outlet in self._plan.outlets:
                 timing = one.receivers.get(outlet.receiver)
                 waits = waiting.get((outlet.name, id))
@@ -256,6 +265,13 @@ class Delivery:
                     yield from self._message(outlet.name, one, timing, waits, now_ms)
                 elif waits is not None and not waits.is_over:  # one who knows is told when it is over
                     self._take_back(waits, now_ms)
+
+    def _muting(self, now_ms: int) -> Muting:
+        return Muting(
+            self._silences.active(now_ms),
+            self._plan.inhibitions,
+            (one.notice for one in self._open.values()),
+        )
 
     def _message(
         self, outlet: str, one: _Open, timing: Timing, waits: Waiting | None, now_ms: int
@@ -295,6 +311,18 @@ class Delivery:
 
     def _link(self, incident: Incident) -> str:
         return f"{self._plan.link}/api/incidents/{incident.id}"
+
+
+def _unheard_of(one: _Open, now_ms: int, *, has_receivers: bool) -> tuple[HeldBack, ...]:
+    if not has_receivers:
+        return (HeldBack(Hold.NO_RECEIVER, "", "no receivers of incidents are set (alerting.receivers)"),)
+    if not one.receivers:
+        return (HeldBack(Hold.NO_ROUTE, "", "no route leads to a receiver (alerting.routes)"),)
+    return tuple(
+        HeldBack(Hold.QUIET, receiver, "told afterwards, if it still lasts")
+        for receiver, timing in one.receivers.items()
+        if timing.is_quiet(now_ms)
+    )
 
 
 def _is_late(message: Waiting, now_ms: int) -> bool:

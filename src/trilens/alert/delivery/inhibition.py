@@ -39,10 +39,11 @@ class Inhibited:
             for rule in rules
         ]
 
-    def takes(self, labels: Mapping[str, str]) -> bool:
+    def by(self, labels: Mapping[str, str]) -> Inhibition | None:
+        """What inhibits it."""
         for rule, sources, only_sources in self._rules:
             if take(rule.target, labels):
                 causes = only_sources if take(rule.source, labels) else sources
                 if rule.values(labels) in causes:
-                    return True
-        return False
+                    return rule
+        return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trilens.alert.delivery.held_back import HeldBack, Hold
 from trilens.alert.delivery.inhibition import Inhibited
 from trilens.alert.delivery.matching import take
 
@@ -13,29 +14,47 @@ if TYPE_CHECKING:
     from trilens.alert.delivery.inhibition import Inhibition
     from trilens.alert.delivery.matching import Matchers
     from trilens.alert.delivery.notice import Notice
+    from trilens.alert.delivery.silences import Silence
 
 
 class Muting:
     def __init__(
-        self, silences: Sequence[Matchers], inhibitions: Sequence[Inhibition], notices: Iterable[Notice]
+        self,
+        silences: Sequence[tuple[Silence, Matchers]],
+        inhibitions: Sequence[Inhibition],
+        notices: Iterable[Notice],
     ) -> None:
-        """`notices` are all that last."""
+        """`silences` are those in force, `notices` all that last."""
         self._silences = silences
         there = [labels for notice in notices for labels in _lasting(notice)] if inhibitions else []
         self._inhibited = Inhibited(inhibitions, there)
         self._is_idle = not silences and not inhibitions
 
-    def covers(self, notice: Notice) -> bool:
-        """When its root is mute, for the others follow from it; or when all that lasts is."""
+    def reasons(self, notice: Notice) -> tuple[HeldBack, ...]:
+        """Why nobody is told of it: its root is mute, for the others follow from it; or all that lasts is."""
         if self._is_idle:
-            return False
-        root, lasting = notice.root, _lasting(notice)
-        return (root is not None and self._is_mute(root.labels)) or (
-            bool(lasting) and all(map(self._is_mute, lasting))
-        )
+            return ()
+        root = self._reason(notice.root.labels) if notice.root is not None else None
+        if root is not None:
+            return (root,)
+        found: dict[HeldBack, None] = {}
+        for labels in _lasting(notice):
+            reason = self._reason(labels)
+            if reason is None:
+                return ()
+            found[reason] = None
+        return tuple(found)
 
-    def _is_mute(self, labels: Mapping[str, str]) -> bool:
-        return any(take(matchers, labels) for matchers in self._silences) or self._inhibited.takes(labels)
+    def _reason(self, labels: Mapping[str, str]) -> HeldBack | None:
+        for silence, matchers in self._silences:
+            if take(matchers, labels):
+                text = f"{silence.author}: {silence.comment}"
+                return HeldBack(Hold.SILENCE, silence.id, text, silence.to_ms)
+        rule = self._inhibited.by(labels)
+        if rule is None:
+            return None
+        source = ", ".join(f'{one.name}{one.op}"{one.value}"' for one in rule.source)
+        return HeldBack(Hold.INHIBITED, "", f"while there is {source}")
 
 
 def _lasting(notice: Notice) -> list[dict[str, str]]:

@@ -91,9 +91,9 @@ class Silences:
                 self._known[name] = (silence, read)
         return silence
 
-    def active(self, now_ms: int) -> list[Matchers]:
+    def active(self, now_ms: int) -> list[tuple[Silence, Matchers]]:
         with self._lock:
-            return [read for silence, read in self._known.values() if silence.state(now_ms) == "active"]
+            return [one for one in self._known.values() if one[0].state(now_ms) == "active"]
 
     def _let_go(self, now_ms: int) -> None:
         for name, (silence, _) in list(self._known.items()):

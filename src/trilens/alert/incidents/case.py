@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.alert.incidents.causes import Trouble
 from trilens.alert.incidents.joining import in_order, root_of, shared_domain
+from trilens.alert.incidents.losses import Losses
 from trilens.alert.incidents.told import workload_name
 from trilens.model.finding import Severity
 from trilens.model.incident import Incident, IncidentState, Moment, MomentKind
@@ -14,7 +15,6 @@ from trilens.model.incident import Incident, IncidentState, Moment, MomentKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from trilens.alert.incidents.losses import Loss
     from trilens.alert.incidents.told import Told
     from trilens.model.incident import SymptomKind
 
@@ -39,8 +39,7 @@ class Case:
     acknowledged_ms: int | None = None
     acknowledged_by: str = ""
     severity: Severity = Severity.INFO
-    loss: Loss | None = None
-    floor: Loss | None = None  # what it had lost when Trilens began
+    losses: Losses = field(default_factory=Losses)
 
     def note(self, t_ms: int, kind: MomentKind, text: str) -> None:
         self.moments.append(Moment(t_ms, kind, text))
@@ -64,7 +63,7 @@ class Case:
         root = self.root_symptom()
         told = in_order(self.symptoms.values(), root)
         shown = _shown(told, root)
-        onset = self.onset
+        onset, loss = self.onset, self.losses.loss
         assert onset is not None  # it begins with a symptom
         moments = sorted(self.moments, key=lambda one: one.t_ms)
         return Incident(
@@ -80,8 +79,9 @@ class Case:
             detected_ms=self.detected_ms,
             notified_ms=self.notified_ms,
             resolved_ms=self.resolved_ms,
-            lost_quanta=self.loss.quanta if self.loss is not None else None,
-            currency=self.loss.currency if self.loss is not None else None,
+            lost_quanta=loss.quanta if loss is not None else None,
+            currency=loss.currency if loss is not None else None,
+            lost_until_ms=self.losses.until_ms,
             acknowledged_ms=self.acknowledged_ms,
             acknowledged_by=self.acknowledged_by,
             more_symptoms=sum(not one.is_over for one in told) - sum(not one.is_over for one in shown),

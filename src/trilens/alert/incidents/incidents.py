@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trilens.alert.incidents.case import MOST_SYMPTOMS, Case
-from trilens.alert.incidents.causes import Trouble, depth
+from trilens.alert.incidents.causes import PLACED, Trouble, depth
 from trilens.alert.incidents.joining import Relation, relation, root_of
-from trilens.alert.incidents.losses import Loss, Share, lost
+from trilens.alert.incidents.losses import Loss, Losses, Share
 from trilens.alert.incidents.told import told_again
 from trilens.alert.incidents.whereabouts import Whereabouts
 from trilens.model.errors import NotFound
-from trilens.model.incident import MomentKind
+from trilens.model.incident import MomentKind, SymptomKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,7 +66,8 @@ class Incidents:
             case.acknowledged_ms = incident.acknowledged_ms
             case.acknowledged_by = incident.acknowledged_by
             if incident.lost_quanta is not None and incident.currency is not None:
-                case.floor = case.loss = Loss(incident.lost_quanta, incident.currency)
+                lost = Loss(incident.lost_quanta, incident.currency)
+                case.losses = Losses(lost, incident.lost_until_ms)
             self._cases[case.id] = case
             for symptom in incident.symptoms:
                 until_ms = now_ms + RESTORED_MS if symptom.ended_ms is None else symptom.ended_ms
@@ -75,8 +76,8 @@ class Incidents:
                 case.root = incident.symptoms[0].kind, incident.symptoms[0].key
 
     def take(self, told: Iterable[Told], now_ms: int) -> None:
-        """Causes before their effects, whatever order they come in."""
-        for one in sorted(told, key=lambda one: (depth(one.trouble), one.symptom.onset_ms)):
+        """Causes before their effects, and what only joins after all others, whatever order they come in."""
+        for one in sorted(told, key=_order):
             self._take(one, now_ms)
         for id in list(self._touched):
             if id in self._cases:
@@ -143,7 +144,7 @@ class Incidents:
             else:
                 self._update(case, told, now_ms)
             return
-        if told.is_over and told.may_open:
+        if told.is_over and told.symptom.kind is not SymptomKind.EVENT:
             return
         joined = self._joined(told, now_ms)
         if joined:
@@ -160,11 +161,11 @@ class Incidents:
         elif before.is_over and told.valid_until_ms <= before.valid_until_ms:
             return  # told late: it is the one that has ended
         else:
-            grown = _grown(told, before)
+            grown = _grown(told, before, now_ms)
             self._put(case, grown)
             if grown.handles != before.handles:
                 case = self._rejoined(case, grown, now_ms)
-            if before.is_over:
+            if before.is_over and (told.may_open or case.resolved_ms is None):
                 self._reopen(case, now_ms)
                 case.note(now_ms, MomentKind.JOINED, f"again: {told.symptom.text}")
                 self._tell(case)
@@ -265,6 +266,7 @@ class Incidents:
         for told in other.symptoms.values():
             self._put(case, told)
             case.note(now_ms, MomentKind.JOINED, told.symptom.text)
+        case.losses.absorb(other.losses)
         case.notified_ms = case.notified_ms or other.notified_ms
         other.merged_into, other.resolved_ms = case.id, now_ms
         other.note(now_ms, MomentKind.RESOLVED, f"its cause is that of incident {case.id}, where it goes on")
@@ -278,7 +280,8 @@ class Incidents:
             self._tell(case)
 
     def _resolve_if_over(self, case: Case, now_ms: int) -> None:
-        holding = [one for one in case.symptoms.values() if one.trouble is not Trouble.WEAKNESS]
+        able = [one for one in case.symptoms.values() if one.may_open]
+        holding = [one for one in able if one.trouble is not Trouble.WEAKNESS] or able
         holding = holding or list(case.symptoms.values())
         if any(not one.is_over for one in holding):
             return
@@ -294,14 +297,9 @@ class Incidents:
     def _count_losses(self, case: Case, now_ms: int) -> None:
         if self._costs is None:
             return
-        shares = list(_shares(case.symptoms.values(), now_ms))
-        loss = lost(shares, self._costs)
-        if loss is None or (case.floor is not None and loss.currency != case.floor.currency):
-            return
-        if case.floor is not None:
-            loss = max(loss, case.floor)
-        if loss != case.loss:
-            case.loss = loss
+        before = case.losses.loss
+        case.losses.count(_shares(case.symptoms.values(), now_ms), self._costs)
+        if case.losses.loss != before:
             self._touched[case.id] = None
 
     def _forget(self, case: Case) -> None:
@@ -335,21 +333,35 @@ class Incidents:
         self._touched[case.id] = None
 
 
+def _order(told: Told) -> tuple[bool, int, int]:
+    return not told.may_open, depth(told.trouble), told.symptom.onset_ms
+
+
 def _first(symptoms: Iterable[Told]) -> Iterator[Told]:
     return (one for number, one in enumerate(symptoms) if number < _COMPARED)
 
 
-def _grown(told: Told, before: Told) -> Told:
+def _grown(told: Told, before: Told, now_ms: int) -> Told:
     """With what was once known of it: pods leave a broken node, and nobody holds a GPU that is lost."""
     subject = told.symptom.subject
     lacking = [name for name, value in subject._asdict().items() if value is None]
     before_it = before.symptom.subject
     subject = subject._replace(**{name: getattr(before_it, name) for name in lacking})
+    since_ms = dict(before.since_ms)
+    for one in told.hit - before.hit:  # it came, or only now anybody knows that it is there
+        came_ms = told.since_ms.get(one)
+        if came_ms is None and before.is_known_place and told.trouble in PLACED:
+            came_ms = now_ms
+        if came_ms is not None:
+            since_ms[one] = came_ms
     return replace(
         told,
         symptom=replace(told.symptom, subject=subject),
+        may_open=told.may_open or before.may_open,
         hit=told.hit | before.hit,
         losing=told.losing | before.losing,
+        since_ms=since_ms,
+        is_known_place=told.is_known_place or before.is_known_place,
         domains=told.domains | before.domains,
         handles=told.handles | before.handles,
     )

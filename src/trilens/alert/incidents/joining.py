@@ -147,7 +147,7 @@ def _reaches(cause: Told, effect: Told) -> bool:
         return cause.namespace == effect.namespace
     if effect.trouble in PINNED and cause.trouble not in WIDE and _are_apart(cause, effect):
         return False
-    if _of_one_job(cause, effect):
+    if _of_one_run(cause, effect) or _was_hit(effect, cause):
         return True
     return _on_one_gpu(cause, effect) or (not effect.hit and _on_one_place(cause, effect))
 
@@ -177,10 +177,20 @@ def _are_apart(one: Told, other: Told) -> bool:
 
 
 def _of_one_job(one: Told, other: Told) -> bool:
+    return _of_one_run(one, other) or any(_is_one_workload(x, y) for x in one.hit for y in other.hit)
+
+
+def _of_one_run(one: Told, other: Told) -> bool:
     a, b = one.symptom.subject, other.symptom.subject
-    if (a.run is not None and a.run == b.run) or (one.service and one.service == other.service):
-        return True
-    return any(_is_one_workload(x, y) for x in one.hit for y in other.hit)
+    return (a.run is not None and a.run == b.run) or bool(one.service and one.service == other.service)
+
+
+def _was_hit(effect: Told, cause: Told) -> bool:
+    """Its workload, when it began: the next attempt of a job may come to a broken node, after the last one
+    failed elsewhere."""
+    at_ms = effect.symptom.onset_ms
+    reached = [one for one in cause.hit if cause.since_ms.get(one, at_ms) <= at_ms]
+    return any(_is_one_workload(x, y) for x in reached for y in effect.hit)
 
 
 def _is_one_workload(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -53,11 +53,14 @@ class Told:
     trouble: Trouble
     detected_ms: int
     valid_until_ms: int  # it is over then, unless it is told again before
-    may_open: bool = True  # an incident; else it only joins one
+    may_open: bool = True  # an incident, and keep it open; else it only joins one
     slowdown: float | None = None  # how many times longer everything takes
     node: tuple[str, str] | None = None  # cluster and name
     hit: frozenset[WorkloadKey] = frozenset()  # the workloads that suffer from it
     losing: frozenset[WorkloadKey] = frozenset()  # those of them that suffer as a whole
+    # Of faults of a place: those of them that came there later than it began, or may have, and when.
+    since_ms: Mapping[WorkloadKey, int] = field(default_factory=dict)
+    is_known_place: bool = False  # who was there was known, and be it nobody
     namespace: str = ""
     service: str = ""  # that stands where a workload does: what is scraped, and in no pod that is known
     domains: frozenset[Domain] = frozenset()
@@ -77,20 +80,22 @@ def told_by_alert(alert: Alert, where: Whereabouts) -> Told:
     notes = dict(alert.annotations)
     name = labels.get("alertname", "")
     trouble = trouble_of_alert(labels)
+    onset_ms = _onset_ms(alert, labels)
     symptom = Symptom(
         SymptomKind.ALERT,
         _digest(alert.rule_file, alert.rule_group, alert.labels),
         name,
-        _subject_of(labels, where),
+        _subject_of(labels, onset_ms, where),
         severity_of(labels.get("severity", "")),
-        _onset_ms(alert, labels),
+        onset_ms,
         notes.get("summary") or notes.get("description") or _plain(name, labels),
         notes.get("action") or notes.get("runbook") or notes.get("runbook_url") or "",
         alert.labels,
         alert.resolved_ms if alert.state is AlertState.RESOLVED else None,
     )
     detected_ms = alert.fired_ms if alert.fired_ms is not None else alert.active_ms
-    return _placed(Told(symptom, trouble, detected_ms, alert.valid_until_ms), where, labels)
+    told = Told(symptom, trouble, detected_ms, alert.valid_until_ms, _may_open(symptom))
+    return _placed(told, where, labels)
 
 
 def told_by_finding(interval: FindingInterval, where: Whereabouts) -> Told:
@@ -101,7 +106,7 @@ def told_by_finding(interval: FindingInterval, where: Whereabouts) -> Told:
         SymptomKind.FINDING,
         interval.key.id,
         finding.code,
-        _completed(finding.subject, where),
+        _completed(finding.subject, finding.onset_ms, where),
         finding.severity,
         finding.onset_ms,
         finding.text,
@@ -114,6 +119,7 @@ def told_by_finding(interval: FindingInterval, where: Whereabouts) -> Told:
         trouble,
         interval.detected_ms,
         interval.seen_ms + FINDING_LASTS_MS,
+        _may_open(symptom),
         slowdown=finding.figures.get("slowdown"),
     )
     return _placed(told, where)
@@ -133,16 +139,29 @@ def told_by_event(event: EventRecord, where: Whereabouts) -> Told:
     subject = Subject(workload, rank=event.rank, pod=pod, node=event.node or None, gpu=event.uuid)
     symptom = Symptom(
         SymptomKind.EVENT,
-        _digest(event.kind, event.code, event.node, event.uuid, event.victims, event.title),
+        # What the pods of one workload say alike is one.
+        _digest(event.kind, event.code, event.node, event.uuid, workload or event.victims, event.title),
         f"{event.kind.value}{code}",
-        _completed(subject, where),
+        _completed(subject, event.t_ms, where),
         severity,
         event.t_ms,
-        event.text if event.title is None else f"{event.title}: {event.text}",
+        _text_of(event),
         "",
         ended_ms=event.t_ms,
     )
-    return _placed(Told(symptom, trouble, event.t_ms, event.t_ms, may_open=False), where)
+    return _placed(Told(symptom, trouble, event.t_ms, event.t_ms, _may_open(symptom)), where)
+
+
+def _text_of(event: EventRecord) -> str:
+    """What happened, to which pod, and in whose words; nothing of it twice."""
+    text, title = event.text, event.title or ""
+    if event.kind is EventKind.WARNING and event.victims:
+        victim = event.victims[0]
+        title = f"{title or 'a warning'} of {victim.namespace}/{victim.name}"
+    plain, meaning = (one.strip(" .").casefold() for one in (text, title))
+    if not plain or plain in meaning:
+        return title
+    return text if meaning in plain else f"{title}: {text}"
 
 
 def told_again(symptom: Symptom, detected_ms: int, valid_until_ms: int, where: Whereabouts) -> Told:
@@ -156,8 +175,13 @@ def told_again(symptom: Symptom, detected_ms: int, valid_until_ms: int, where: W
         case SymptomKind.EVENT:
             name, _, code = symptom.name.partition(" ")
             trouble = _trouble_of_event(name, int(code) if code.isdigit() else None)
-    may_open = symptom.kind is not SymptomKind.EVENT
-    return _placed(Told(symptom, trouble, detected_ms, valid_until_ms, may_open), where, labels)
+    told = Told(symptom, trouble, detected_ms, valid_until_ms, _may_open(symptom))
+    return _placed(told, where, labels)
+
+
+def _may_open(symptom: Symptom) -> bool:
+    """What lasts of an event is a finding; and there is nothing to do about information by itself."""
+    return symptom.kind is not SymptomKind.EVENT and symptom.severity is not Severity.INFO
 
 
 def _onset_ms(alert: Alert, labels: Mapping[str, str]) -> int:
@@ -191,7 +215,7 @@ def _trouble_of_event(kind: str, code: int | None) -> Trouble:
             return Trouble.PLACEMENT
 
 
-def _subject_of(labels: Mapping[str, str], where: Whereabouts) -> Subject:
+def _subject_of(labels: Mapping[str, str], onset_ms: int, where: Whereabouts) -> Subject:
     cluster = labels.get("cluster") or None
     namespace, name = labels.get("namespace", ""), labels.get("workload", "")
     kind, pod_name = labels.get("kind", ""), labels.get("pod", "")
@@ -213,12 +237,12 @@ def _subject_of(labels: Mapping[str, str], where: Whereabouts) -> Subject:
         labels.get("gpu") or None,
         None if name else labels.get("job_name") or None,
     )
-    return _completed(subject, where)
+    return _completed(subject, onset_ms, where)
 
 
-def _completed(subject: Subject, where: Whereabouts) -> Subject:
+def _completed(subject: Subject, onset_ms: int, where: Whereabouts) -> Subject:
     """With what follows from the rest of it."""
-    place = where.place_of(subject.gpu) if subject.gpu is not None else None
+    place = where.place_of(subject.gpu, onset_ms) if subject.gpu is not None else None
     if place is not None:
         subject = _held(subject, place)
     workload, node, cluster = subject.workload, subject.node, subject.cluster
@@ -255,8 +279,10 @@ def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -
     node = (subject.cluster or "", subject.node) if subject.node else None
     hit: set[WorkloadKey] = {subject.workload} if subject.workload is not None else set()
     is_of_all = told.trouble in PLACED and not hit and subject.gpu is None
-    if node is not None and (told.trouble in WIDE or is_of_all):
-        hit |= where.on_node(*node)
+    there = where.on_node(*node) if node is not None and told.trouble in PLACED else {}
+    if told.trouble in WIDE or is_of_all:
+        hit |= there.keys()
+    since_ms = {one: came_ms for one, came_ms in there.items() if one in hit and came_ms is not None}
     domains = frozenset(where.domains(*node)) if node is not None else frozenset[Domain]()
     handles = {f"workload {one.namespace}/{one.name}" for one in hit}
     namespace, service = _namespace_of(subject) or labels.get("namespace", ""), ""
@@ -277,6 +303,8 @@ def _placed(told: Told, where: Whereabouts, labels: Mapping[str, str] = _NONE) -
         node=node,
         hit=frozenset(hit),
         losing=frozenset(one for one in hit if where.is_one_piece(one)),
+        since_ms=since_ms,
+        is_known_place=node is not None and where.knows(*node),
         namespace=namespace,
         service=service,
         domains=domains,

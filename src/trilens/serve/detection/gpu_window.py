@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trilens.serve.detection.asked import Asked
 
 _AGAIN: Final = 2  # columns that are asked again: scrapes of these may only just have come in
-_ABSENT_ROUNDS: Final = 12  # what nobody reports is asked for once a minute
+_ABSENT_ROUNDS: Final = 12  # what nobody reports, who reports others, is asked for once a minute
 
 
 class GpuWindow:
@@ -42,8 +42,10 @@ class GpuWindow:
         times = Times(last_ms - (columns - 1) * COLUMN_MS, COLUMN_MS, columns)
         told: dict[Field, Readings] = {}
         self.trouble = None
+        # Before the first scrape nobody reports anything; who does not report one thing may never.
+        rests = self._absent if len(self._absent) < len(FIELDS) and self._round % _ABSENT_ROUNDS else set()
         for field in FIELDS:
-            if field in self._absent and self._round % _ABSENT_ROUNDS:
+            if field in rests:
                 continue
             try:
                 found = self._asked.matrix(field.query, times, KEY_LABELS)

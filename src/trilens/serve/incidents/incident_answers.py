@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from trilens.model.incident import MomentKind
 from trilens.model.ledger import as_amount
 from trilens.serve.subject_answer import SubjectAnswer, subject_answer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trilens.alert.delivery.held_back import HeldBack
     from trilens.model.incident import Incident, Symptom
 
 
@@ -33,9 +37,20 @@ class MomentAnswer(msgspec.Struct, frozen=True):
     text: str
 
 
+class HeldBackAnswer(msgspec.Struct, frozen=True):
+    """Why somebody is not told: `silence` (its id is `name`), `inhibited`, `quiet` (of the receiver `name`),
+    `no-route` or `no-receiver`."""
+
+    why: str
+    name: str | None
+    text: str
+    until_ms: int | None
+
+
 class IncidentAnswer(msgspec.Struct, frozen=True):
     """The first of `symptoms` is the root; `action` is what to do now about it. `lost` is an amount as text,
-    null where no price is known; `more_symptoms` last and are not listed."""
+    null where no price is known; `more_symptoms` last and are not listed. `told` are the receivers that took
+    a message of it, the first that did first."""
 
     id: str
     state: str
@@ -47,6 +62,8 @@ class IncidentAnswer(msgspec.Struct, frozen=True):
     onset_ms: int
     detected_ms: int
     notified_ms: int | None
+    told: list[str]
+    held_back: list[HeldBackAnswer]
     acknowledged_ms: int | None
     acknowledged_by: str | None
     resolved_ms: int | None
@@ -58,7 +75,8 @@ class IncidentAnswer(msgspec.Struct, frozen=True):
     merged_into: str | None
 
 
-def incident_answer(incident: Incident) -> IncidentAnswer:
+def incident_answer(incident: Incident, held_back: Sequence[HeldBack]) -> IncidentAnswer:
+    told = [one.text for one in incident.timeline if one.kind is MomentKind.NOTIFIED]
     return IncidentAnswer(
         incident.id,
         incident.state.value,
@@ -70,6 +88,8 @@ def incident_answer(incident: Incident) -> IncidentAnswer:
         incident.onset_ms,
         incident.detected_ms,
         incident.notified_ms,
+        list(dict.fromkeys(told)),
+        [HeldBackAnswer(one.why.value, one.name or None, one.text, one.until_ms) for one in held_back],
         incident.acknowledged_ms,
         incident.acknowledged_by or None,
         incident.resolved_ms,

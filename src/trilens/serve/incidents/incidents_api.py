@@ -8,11 +8,12 @@ from trilens.model.errors import NotFound
 from trilens.serve.incidents.incident_answers import incident_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.alert.delivery.held_back import HeldBack
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
     from trilens.serve.incidents.incident_answers import IncidentAnswer
@@ -42,10 +43,20 @@ class KeptIncidents(Protocol):
     ) -> Sequence[Incident]: ...
 
 
+class Untold(Protocol):
+    """Thread-safe."""
+
+    def held_back(self) -> Mapping[str, Sequence[HeldBack]]:
+        """Why nobody, or not everybody, is told of an open incident now, by its id."""
+
+
 class IncidentsApi:
-    def __init__(self, lasting: OpenIncidents, kept: KeptIncidents, questions: Questions) -> None:
+    def __init__(
+        self, lasting: OpenIncidents, kept: KeptIncidents, untold: Untold, questions: Questions
+    ) -> None:
         self._lasting = lasting
         self._kept = kept
+        self._untold = untold
         self._questions = questions
 
     async def every(self, request: Request) -> Response:
@@ -63,7 +74,7 @@ class IncidentsApi:
                 known = {one.id: one for one in kept} | known
                 if len(kept) == _MOST:
                     warnings.append(f"only the latest {_MOST:,} incidents of that time are shown")
-            return sorted((incident_answer(one) for one in known.values() if _is(one, params)), key=_order)
+            return sorted(self._answers(one for one in known.values() if _is(one, params)), key=_order)
 
         return await self._questions.answer(request, read, warnings)
 
@@ -75,7 +86,7 @@ class IncidentsApi:
             found = found or self._kept.get(id, guard=guard)
             if found is None:
                 raise NotFound(f"there is no incident {id!r}")
-            return incident_answer(found)
+            return self._answers([found])[0]
 
         return await self._questions.answer(request, read)
 
@@ -83,8 +94,12 @@ class IncidentsApi:
         params = await self._questions.params(request)
         id, by = request.path_params["id"], params.first("by")
         return await self._questions.answer(
-            request, lambda _guard: incident_answer(self._lasting.acknowledge(id, by))
+            request, lambda _guard: self._answers([self._lasting.acknowledge(id, by)])[0]
         )
+
+    def _answers(self, incidents: Iterable[Incident]) -> list[IncidentAnswer]:
+        held_back = self._untold.held_back()
+        return [incident_answer(one, held_back.get(one.id, ())) for one in incidents]
 
 
 def _is(incident: Incident, params: Params) -> bool:

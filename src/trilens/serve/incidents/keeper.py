@@ -200,7 +200,7 @@ class IncidentKeeper:
 
     def _whereabouts(self, scene: Scene | None) -> Whereabouts:
         if scene is not None and scene is not self._where_of:
-            self._where, self._where_of = Whereabouts.of(scene), scene
+            self._where, self._where_of = Whereabouts.of(scene, self._where), scene
         return self._where
 
     def _events(self, scene: Scene | None, where: Whereabouts, *, again: bool) -> list[Told]:

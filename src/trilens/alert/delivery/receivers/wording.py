@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from trilens.alert.delivery.notice import Notice, Occasion, SymptomNote
+from trilens.model.incident import SymptomKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +58,13 @@ def when(notice: Notice) -> str:
 def followers(notice: Notice) -> list[str]:
     """What follows from the root, a line each."""
     others = notice.symptoms[1:]
-    lines = [f"{one.name}: {one.text}" + (" (over)" if one.ended_ms is not None else "") for one in others]
+    lines = [f"{one.name}: {one.text}" + (" (over)" if _has_ended(one) else "") for one in others]
     return few(lines, notice.more_symptoms)
+
+
+def _has_ended(symptom: SymptomNote) -> bool:
+    """An event is one moment: that it is over says nothing."""
+    return symptom.ended_ms is not None and symptom.kind != SymptomKind.EVENT
 
 
 def few(lines: Sequence[str], untold: int = 0) -> list[str]:
