@@ -112,6 +112,15 @@ def test_a_workstation_from_its_agent_to_the_commands(tmp_path: Path, workstatio
             [victim] = event["victims"]
             assert victim["pod"] == "python-701@gpu-1"
             assert victim["workload"]["name"] == "sweep-7"
+            kernel_log = tmp_path / "kernel.log"
+            kernel_log.write_text(f"{FAULT}\n", encoding="utf-8")
+            told = json.loads(trilens("xid", "--log", str(kernel_log), "--server", url, "--json"))
+            [episode] = told["episodes"]
+            assert (episode["root"]["node"], episode["root"]["uuid"]) == ("gpu-1", UUID)
+            assert [name.split("/")[1] for name in episode["pods"] + episode["workloads"]] == [
+                "python-701@gpu-1",
+                "sweep-7",
+            ]
             shown = trilens("show", "sweep-7", "--server", url)
             assert "python-700@gpu-1" in shown
             assert "xid 31" in shown

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import re
 
 import pytest
 from recorded_nvml import FIXTURES
 
 from servers import require_corpus
-from trilens.collect.node.fault_lines import UnreadableFault, read_fault
+from trilens.model.fault_lines import UnreadableFault, read_fault
 from trilens.model.pci import PciAddress
 from trilens.model.xid import NVLINK_XIDS, XIDS, Asks, FaultKind, KernelFault
 
@@ -142,26 +141,6 @@ def test_other_lines_are_passed_over(line: str) -> None:
 )
 def test_places_on_the_bus(text: str, place: PciAddress | None) -> None:
     assert PciAddress.parse(text) == place
-
-
-def test_the_table_asks_for_what_nvidias_catalogue_does() -> None:
-    with (require_corpus("xid") / "nvidia_xid_catalog_2025-10.csv").open(encoding="utf-8") as stream:
-        rows = [row for row in csv.DictReader(stream) if row["Code"].isdigit()]
-    catalogue = {int(row["Code"]): row["ImmediateResolution"] for row in rows}
-    allowed = {
-        "RESTART_APP": {Asks.APPLICATION},
-        "RESET_GPU": {Asks.GPU_RESET},
-        "RESTART_BM": {Asks.NODE_OUT},
-        "RESTART_VM": {Asks.NODE_OUT},
-        "IGNORE": {Asks.NOTHING, Asks.APPLICATION},  # of the GPU: the program has ended all the same
-        "WORKFLOW_XID_48": {Asks.NODE_OUT},
-        "WORKFLOW_XID_45": {Asks.LOOK},
-        "XID_154": {Asks.LOOK},
-        "WORKFLOW_NVLINK_ERR": {Asks.LOOK},
-        "WORKFLOW_NVLINK5_ERR": {Asks.LOOK},
-    }
-    for code, meaning in XIDS.items():
-        assert meaning.asks in allowed[catalogue[code]], code
 
 
 def test_the_traps_of_the_catalogue() -> None:

@@ -32,6 +32,18 @@ def _event(code: int | None, at_s: float, row: int = 3, kind: EventKind = EventK
     )
 
 
+def _freed_at(at_s: float):
+    """Nobody has a GPU from then on."""
+
+    def freed(scene):
+        if scene.now_ms < START_MS + at_s * 1000:
+            return scene
+        places = [place._replace(workload=None, pod=None, rank=None) for place in scene.telemetry.places]
+        return replace(scene, telemetry=replace(scene.telemetry, places=places))
+
+    return freed
+
+
 def _found(story: Story, from_s: float = 780, to_s: float = 900):
     return story.findings(GpuFault(), from_s, to_s)
 
@@ -72,14 +84,7 @@ def test_an_xid_asks_for_what_the_catalogue_says(code: int, severity: Severity, 
 def test_who_had_the_gpu_is_named_though_the_fault_has_ended_its_pod() -> None:
     story = Story()
     story.events.append(_event(79, 800))
-
-    def freed(scene):
-        if scene.now_ms < START_MS + 798_000:
-            return scene
-        places = [place._replace(workload=None, pod=None, rank=None) for place in scene.telemetry.places]
-        return replace(scene, telemetry=replace(scene.telemetry, places=places))
-
-    story.change = freed
+    story.change = _freed_at(798)
     _, finding = _found(story)[0]
     assert (finding.subject.workload, finding.subject.rank) == (story.workload, 3)
 
@@ -101,6 +106,15 @@ def test_the_gravest_of_a_gpu_stands_for_all() -> None:
     story.events += [_event(13, 795), _event(48, 800), _event(45, 801), _event(13, 805)]
     last = [one for at_s, one in _found(story) if at_s == 820]
     assert [one.cause for one in last] == ["xid-48"]
+
+
+def test_a_gpu_of_which_no_number_is_known_is_named_by_its_uuid() -> None:
+    story = Story()
+    story.events.append(replace(_event(95, 800), node="elsewhere", uuid="GPU-x", gpu=None))
+    _, finding = _found(story)[0]
+    assert finding.text.startswith("Xid 95 on GPU-x of elsewhere: ")
+    assert finding.action.startswith("Move the job off GPU-x of elsewhere")
+    assert "-i GPU-x`" in finding.action
 
 
 def test_a_change_of_dcgms_gauge_tells_where_no_agent_does() -> None:
@@ -145,6 +159,16 @@ def test_a_gpu_that_falls_silent_while_its_node_speaks_is_lost(every_s: int, wit
     assert (finding.cause, finding.subject.rank, finding.severity) == ("lost", 6, Severity.CRITICAL)
     assert abs(finding.onset_ms - (START_MS + 800_000)) <= every_s * 1000
     assert found[-1][0] >= 3490  # long after the last word of it has left the window
+
+
+def test_a_lost_gpu_is_that_of_who_had_it_though_its_pod_is_gone_before_anybody_knows() -> None:
+    story = Story()
+    story.gap(800, 900, rows=[3])
+    story.change = _freed_at(802)
+    _, finding = _found(story)[0]
+    assert (finding.cause, finding.subject.workload, finding.subject.rank) == ("lost", story.workload, 3)
+    story.change = _freed_at(740)
+    assert {one.subject.workload for _, one in _found(story, 700)} == {None}, "it was free when it went"
 
 
 def test_a_lost_gpu_that_speaks_again_is_not_lost() -> None:

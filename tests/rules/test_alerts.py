@@ -18,7 +18,7 @@ from trilens.alert.rule_tests.run import run_test_file
 from trilens.detect.detectors import DETECTORS
 from trilens.model.finding import Severity
 from trilens.model.matcher import Matcher
-from trilens.model.xid import NVLINK_XIDS, XIDS, Asks
+from trilens.model.xid import FOLLOWERS, NVLINK_XIDS, XIDS, Asks
 from trilens.promql import nodes
 from trilens.promql.parse import parse
 from trilens.promql.patterns import matches
@@ -163,8 +163,23 @@ def test_xids_are_classed_as_the_catalogue_has_them() -> None:
         caught |= found
     (pattern,) = re.findall(r'xid!~"([^"]+)"', of["GpuXidUnknown"])
     unknown = {code for code in range(1000) if matches(Matcher("xid", "!~", pattern), str(code))}
-    assert unknown == set(range(1000)) - caught - {45, 154}  # these only follow another
-    assert caught | {45, 154} == set(XIDS)
+    assert unknown == set(range(1000)) - caught - FOLLOWERS
+    assert {XIDS[code].asks for code in set(XIDS) - caught} == {Asks.LOOK}
+    (text,) = [entry.read_text(encoding="utf-8") for entry in rule_files() if entry.name == "alerts-gpu.yml"]
+    for pattern in re.findall(r'xid=~"([^"]+)"\}\[1h\]', text):  # hours in which the hardware failed
+        assert {code for code in XIDS if matches(Matcher("xid", "=~", pattern), str(code))} == {
+            code for code, xid in XIDS.items() if xid.asks in (Asks.NODE_OUT, Asks.GPU_RESET)
+        }
+
+
+def test_the_action_of_a_finding_goes_by_the_class_of_its_xid() -> None:
+    (action,) = [dict(rule.annotations)["action"] for rule in ALERTS if rule.alert == "FindingGpuFault"]
+    patterns = re.findall(r'match "\^(.*?)\$"', action)
+    classes = (Asks.NODE_OUT, Asks.GPU_RESET, Asks.APPLICATION, Asks.LOOK)
+    for pattern, asks in zip(patterns, classes, strict=True):
+        found = {code for code in XIDS if re.fullmatch(pattern, f"xid-{code}")}
+        links = NVLINK_XIDS if asks is Asks.LOOK else XIDS.keys()
+        assert found == {code for code in links if XIDS[code].asks is asks}, asks
 
 
 def test_every_detector_has_its_alert() -> None:

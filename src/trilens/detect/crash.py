@@ -19,6 +19,7 @@ from trilens.detect.looking import Looking
 from trilens.detect.wording import job_name, rank_name, ranks_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.life import Phase
+from trilens.model.rank_errors import is_out_of_memory, only_follows
 from trilens.model.run import Ending
 
 if TYPE_CHECKING:
@@ -35,28 +36,8 @@ _KILLED_MS: Final = 12_000  # until a process that was killed is taken for lost,
 _ROUNDED_MS: Final = 1_000  # Kubernetes writes whole seconds
 _LATE_MS: Final = 3_000  # clocks, and the time until an exception has left a program
 _ERROR_LENGTH: Final = 200
-# What ranks say when another one has gone: no reason of their own.
-_FOLLOWERS: Final = (
-    "connection closed by peer",
-    "connection reset",
-    "connection refused",
-    "connection aborted",
-    "broken pipe",
-    "socket timeout",
-    "sigterm",
-    "signalexception",
-    "nccl",
-    "gloo",
-    "distbackenderror",
-    "diststoreerror",
-    "processgroup",
-    "rendezvous",
-    "watchdog",
-    "keyboardinterrupt",
-)
 # How ranks end when another one has gone, if they do not say why.
 _ENDS_OF_OTHERS: Final = frozenset({"killed", "exit-code"})
-_OUT_OF_MEMORY: Final = ("out of memory", "outofmemory", "cannot allocate memory", "memoryerror")
 _QUIET: Final = frozenset(
     {Phase.SUCCEEDED, Phase.SUSPENDED, Phase.PREEMPTED, Phase.SPOT_RECLAIMED, Phase.QUEUED, Phase.ADMITTED}
 )
@@ -222,13 +203,9 @@ def _failed(rank: RankView, pod: PodView | None) -> _Fall:
     process = rank.process
     assert process is not None
     error = (process.error or "it said no reason").strip()
-    lower = error.lower()
-    if any(word in lower for word in _OUT_OF_MEMORY):
-        cause, follows = "out-of-memory", False
-    else:
-        cause, follows = "exception", any(word in lower for word in _FOLLOWERS)
+    cause = "out-of-memory" if is_out_of_memory(error) else "exception"
     said = error.splitlines()[-1][:_ERROR_LENGTH]
-    return _Fall(process.ended_ms or process.heard_ms, cause, said, follows, 0.98, rank, pod)
+    return _Fall(process.ended_ms or process.heard_ms, cause, said, only_follows(error), 0.98, rank, pod)
 
 
 def _how_it_died(fate: Fate, pod: PodView | None) -> tuple[str, str]:

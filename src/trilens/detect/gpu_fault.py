@@ -20,9 +20,10 @@ from trilens.detect.reporting import Nodes, Reporting
 from trilens.detect.scene import Figure
 from trilens.detect.wording import seconds, workload_name
 from trilens.model.event import EventKind
+from trilens.model.fault_lines import fatal_in
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.workload import GpuUuid
-from trilens.model.xid import XIDS, Asks, XidMeaning
+from trilens.model.xid import FOLLOWERS, GRAVEST_FIRST, XIDS, Asks, XidMeaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,14 +33,12 @@ if TYPE_CHECKING:
 
 CODE: Final = "D009"
 
-FOLLOWS: Final = frozenset({45, 154})  # another one: alone they say nothing
 _LASTS_MS: Final = 10 * 60_000  # a fault is shown for so long after it was last told
 _SAME_MS: Final = 120_000  # DCGM's gauge and the kernel's log tell of one fault
 _LOST_LEAST_MS: Final = 12_000
 _REMEMBERED_MS: Final = 24 * 3_600_000  # a GPU that is lost
 _REPEATED: Final = 3  # faults of hardware within 30 days
 
-_ORDER: Final = (Asks.NODE_OUT, Asks.GPU_RESET, Asks.LOOK, Asks.APPLICATION, Asks.NOTHING)
 _SEVERITY: Final[Mapping[Asks, Severity]] = {
     Asks.NODE_OUT: Severity.CRITICAL,
     Asks.GPU_RESET: Severity.CRITICAL,
@@ -49,7 +48,7 @@ _SEVERITY: Final[Mapping[Asks, Severity]] = {
 }
 _ACTIONS: Final[Mapping[Asks, str]] = {
     Asks.NODE_OUT: "Cordon and drain {node}, reboot it, and have the GPU checked if it comes again.",
-    Asks.GPU_RESET: "Move the job off GPU {gpu} of {node} and reset it: `nvidia-smi --gpu-reset -i {gpu}`.",
+    Asks.GPU_RESET: "Move the job off {gpu} of {node} and reset it: `nvidia-smi --gpu-reset -i {index}`.",
     Asks.LOOK: "Look at what came with it, `trilens events --node {node}`, and at `nvidia-smi nvlink -e`.",
     Asks.APPLICATION: "Fix or restart the program: the GPU is fine, so do not cordon {node}.",
     Asks.NOTHING: "Nothing now; reset the GPU when it is free.",
@@ -137,7 +136,7 @@ class GpuFault:
                 place = telemetry.places[row]
                 if place.uuid not in speaking:  # an instance of a GPU that is divided anew is not lost
                     last_ms = int(reporting.last_ms[row])
-                    known = self._lost.setdefault(place.uuid, _Lost(place, last_ms))
+                    known = self._lost.setdefault(place.uuid, _Lost(self._held(place, last_ms), last_ms))
                     known.place = place if place.workload is not None else known.place
             for uuid in speaking & self._lost.keys():
                 del self._lost[uuid]
@@ -148,6 +147,11 @@ class GpuFault:
             silent_ms = scene.now_ms - lost.since_ms
             if silent_ms > _LOST_LEAST_MS:
                 yield _lost_finding(GpuUuid(uuid), lost, silent_ms)
+
+    def _held(self, place: Place, last_ms: int) -> Place:
+        """With who had it when it went: its pod may be gone before it is known to be lost."""
+        before, until_ms = self._holders.get(place.uuid, (place, 0))
+        return before if place.workload is None and until_ms >= last_ms else place
 
     def _forget(self, scene: Scene, speaking_nodes: set[str]) -> None:
         """A node that is silent as a whole, or gone, has not lost a GPU."""
@@ -160,8 +164,8 @@ class GpuFault:
 
 def _worst(faults: Sequence[_Told]) -> _Told | None:
     """The gravest, and of these the first; None where nothing but followers was told."""
-    own = [one for one in faults if one.code not in FOLLOWS]
-    return min(own, key=lambda one: (_ORDER.index(one.meaning.asks), one.t_ms), default=None)
+    own = [one for one in faults if one.code not in FOLLOWERS]
+    return min(own, key=lambda one: (GRAVEST_FIRST.index(one.meaning.asks), one.t_ms), default=None)
 
 
 def _changed_gauges(scene: Scene) -> Iterator[tuple[Place, _Told]]:
@@ -189,7 +193,8 @@ def _xid_finding(
     worst: _Told, faults: Sequence[_Told], node: str, uuid: GpuUuid | None, place: Place | None
 ) -> Finding:
     same = [one for one in faults if one.code == worst.code]
-    number = place.number if place is not None else "?"
+    number = place.number if place is not None else ""
+    gpu = f"GPU {number}" if number else uuid or "a GPU"
     rank = worst.rank if worst.rank is not None else place.rank if place is not None else None
     others = sorted({one.code for one in faults} - {worst.code})
     evidence = [Evidence(f"Xid {worst.code}, {len(same)} times: {worst.text}", _xid_query(uuid))]
@@ -207,8 +212,8 @@ def _xid_finding(
         _SEVERITY[worst.meaning.asks],
         f"xid-{worst.code}",
         min(one.t_ms for one in same),
-        f"Xid {worst.code} on GPU {number} of {node}: {worst.meaning.title} ({whose}){_of(place)}",
-        _ACTIONS[worst.meaning.asks].format(node=node, gpu=number),
+        f"Xid {worst.code} on {gpu} of {node}: {worst.meaning.title} ({whose}){_of(place)}",
+        _ACTIONS[worst.meaning.asks].format(node=node, gpu=gpu, index=number or uuid or "INDEX"),
         0.8 if worst.by_dcgm else 0.98,
         tuple(evidence),
         figures={"xid": worst.code, "times": len(same)},
@@ -225,7 +230,7 @@ def _links(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Finding]:
     for (node, uuid, cause), events in told.items():
         place = places.get(uuid) if uuid is not None else None
         first = min(events, key=lambda one: one.t_ms)
-        is_fatal = any(_is_fatal(one.text) for one in events)
+        is_fatal = any(fatal_in(one.text) for one in events)
         what = "an NVLink switch" if cause != "nvlink" else "an NVLink"
         yield Finding(
             CODE,
@@ -241,11 +246,6 @@ def _links(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Finding]:
             (Evidence(f"told {len(events)} times"),),
             figures={"times": len(events)},
         )
-
-
-def _is_fatal(text: str) -> bool:
-    lower = text.lower()
-    return "fatal" in lower and "non-fatal" not in lower and "nonfatal" not in lower
 
 
 def _lost_finding(uuid: GpuUuid, lost: _Lost, silent_ms: int) -> Finding:

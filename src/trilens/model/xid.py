@@ -1,16 +1,21 @@
 """GPU faults as the kernel reports them: Xids of a GPU, SXids of an NVLink switch.
 
-The table follows NVIDIA's catalogue in what each code asks for, in our own words. Codes that it calls unused
-are not in it; one that is not in it is still counted and shown.
+xids.yml beside it has the catalogue, in our own words; it follows NVIDIA's in what each code asks for. All
+that goes by an Xid's meaning (alerts, detectors, incidents, the ledger, `trilens xid`) takes it from here. A
+code that is not in it is still counted and shown.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+from trilens.model.packaged_yaml import packaged_yaml
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from trilens.model.pci import PciAddress
 
 
@@ -24,55 +29,88 @@ class Asks(StrEnum):
     NODE_OUT = "node-out"  # drain and reboot, or repair
 
 
-class XidMeaning(NamedTuple):
+GRAVEST_FIRST: Final = (Asks.NODE_OUT, Asks.GPU_RESET, Asks.LOOK, Asks.APPLICATION, Asks.NOTHING)
+
+
+class Fault(StrEnum):
+    """Whose a code mostly is."""
+
+    APPLICATION = "application"
+    DRIVER = "driver"
+    HARDWARE = "hardware"
+    LINK = "link"
+    UNCLEAR = "unclear"
+    NONE = "none"  # nothing is wrong
+
+
+class Cordon(StrEnum):
+    """Whether new work may come to the node. Kubernetes cannot close a single GPU."""
+
+    YES = "yes"
+    UNTIL_RESET = "until-reset"  # of the GPU
+    NO = "no"
+
+
+_CORDONS: Final = {Asks.NODE_OUT: Cordon.YES, Asks.GPU_RESET: Cordon.UNTIL_RESET}
+
+
+def cordon_for(asks: Asks) -> Cordon:
+    """By class, and by nothing else: a program's fault never closes a node."""
+    return _CORDONS.get(asks, Cordon.NO)
+
+
+@dataclass(frozen=True, slots=True)
+class XidMeaning:
     title: str
     asks: Asks
+    name: str = ""  # the driver's own
+    means: str = ""
+    fault: Fault = Fault.UNCLEAR
+    now: str = ""  # what to do at once
+    later: str = ""  # what to look at when there is time
+    follows: frozenset[int] = frozenset()  # these, when it comes after one of them
+    follows_any: bool = False  # it never comes first
+    follows_sxids: bool = False
+    family: str = ""  # of codes that say the same of another unit
+
+    @property
+    def cordon(self) -> Cordon:
+        return cordon_for(self.asks)
 
 
-XIDS: Final[dict[int, XidMeaning]] = {
-    8: XidMeaning("the GPU stopped processing", Asks.APPLICATION),
-    11: XidMeaning("invalid or corrupted push buffer", Asks.APPLICATION),
-    13: XidMeaning("graphics engine exception: often an access out of bounds", Asks.APPLICATION),
-    25: XidMeaning("illegal push buffer", Asks.APPLICATION),
-    31: XidMeaning("memory page fault: an illegal address was accessed", Asks.APPLICATION),
-    32: XidMeaning("invalid or corrupted push buffer", Asks.APPLICATION),
-    43: XidMeaning("the GPU stopped processing for a program", Asks.APPLICATION),
-    45: XidMeaning("work was removed because of an earlier error", Asks.LOOK),
-    46: XidMeaning("the GPU stopped processing", Asks.GPU_RESET),
-    48: XidMeaning("double-bit ECC error", Asks.NODE_OUT),
-    62: XidMeaning("the internal micro-controller halted", Asks.GPU_RESET),
-    63: XidMeaning("a row remapping was recorded", Asks.NOTHING),
-    64: XidMeaning("a row remapping could not be recorded", Asks.GPU_RESET),
-    68: XidMeaning("video decoder exception", Asks.APPLICATION),
-    69: XidMeaning("graphics engine class error", Asks.APPLICATION),
-    74: XidMeaning("NVLink error", Asks.LOOK),
-    79: XidMeaning("the GPU has fallen off the bus", Asks.NODE_OUT),
-    92: XidMeaning("high rate of single-bit ECC errors", Asks.NOTHING),
-    94: XidMeaning("contained memory error", Asks.APPLICATION),
-    95: XidMeaning("uncontained memory error", Asks.GPU_RESET),
-    109: XidMeaning("context switch timed out", Asks.GPU_RESET),
-    110: XidMeaning("security fault", Asks.GPU_RESET),
-    119: XidMeaning("the GPU's system processor did not answer in time", Asks.GPU_RESET),
-    120: XidMeaning("error in the GPU's system processor", Asks.GPU_RESET),
-    121: XidMeaning("corrected error on the link to the CPU", Asks.NOTHING),
-    136: XidMeaning("link training failed", Asks.GPU_RESET),
-    137: XidMeaning("NVLink fault in a program's access to a peer", Asks.APPLICATION),
-    140: XidMeaning("unrecovered ECC error", Asks.GPU_RESET),
-    143: XidMeaning("GPU initialisation failed", Asks.GPU_RESET),
-    144: XidMeaning("NVLink SAW error", Asks.LOOK),
-    145: XidMeaning("NVLink RLW error", Asks.LOOK),
-    146: XidMeaning("NVLink TLW error", Asks.LOOK),
-    147: XidMeaning("NVLink TREX error", Asks.LOOK),
-    148: XidMeaning("NVLink power control error", Asks.LOOK),
-    149: XidMeaning("NVLink network error", Asks.LOOK),
-    150: XidMeaning("NVLink management error", Asks.LOOK),
-    151: XidMeaning("key rotation failed", Asks.NODE_OUT),
-    154: XidMeaning("the recovery action of the GPU changed", Asks.LOOK),
-    155: XidMeaning("NVLink error found by software", Asks.GPU_RESET),
-    156: XidMeaning("a resource of the GPU was retired", Asks.GPU_RESET),
-    158: XidMeaning("fatal timeout in the GPU", Asks.GPU_RESET),
-}
-NVLINK_XIDS: Final = frozenset({74, 136, 137, *range(144, 151), 155})
+def _catalogue() -> dict[int, XidMeaning]:
+    told = packaged_yaml("trilens.model", "xids.yml")
+    return {
+        code: _meaning({**told["families"].get(one.get("family"), {}), **one})
+        for code, one in told["xids"].items()
+    }
+
+
+def _meaning(told: Mapping[str, Any]) -> XidMeaning:
+    follows = told.get("follows", [])
+    return XidMeaning(
+        title=told["title"].format(unit=told.get("unit")),
+        asks=Asks(told["asks"]),
+        name=told["name"],
+        means=told["means"],
+        fault=Fault(told["fault"]),
+        now=told["now"],
+        later=told["later"],
+        follows=frozenset(one for one in follows if isinstance(one, int)),
+        follows_any=follows == "any",
+        follows_sxids="sxid" in follows,
+        family=told.get("family", ""),
+    )
+
+
+XIDS: Final[Mapping[int, XidMeaning]] = _catalogue()
+CLEANUP: Final = 45  # of a program's work, on every GPU that it had
+RECOVERY_ACTION: Final = 154  # what the driver says that the GPU now needs
+FOLLOWERS: Final = frozenset(code for code, one in XIDS.items() if one.follows_any)  # alone they say nothing
+# The driver names them so; ALI is the training of an NVLink.
+NVLINK_XIDS: Final = frozenset(
+    code for code, one in XIDS.items() if one.name.startswith(("NVLINK_", "ALI_")) and one.family != "unused"
+)
 
 
 class FaultKind(StrEnum):

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from trilens.collect.node.fault_lines import UnreadableFault, read_fault
 from trilens.collect.node.kernel_log import Kmsg
 from trilens.collect.node.kernel_log_files import Journal, LogFile
 from trilens.model.errors import NodeError
+from trilens.model.fault_lines import UnreadableFault, read_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

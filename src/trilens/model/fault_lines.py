@@ -56,8 +56,8 @@ def read_fault(line: str) -> KernelFault | UnreadableFault | None:
             PciAddress.parse(place[0]) if place else None,
             text,
             switch=_number(found["switch"]),
-            link=_link(text),
-            fatal=_fatal(text),
+            link=link_in(text),
+            fatal=fatal_in(text),
         )
     return None
 
@@ -79,8 +79,8 @@ def _coded(found: re.Match[str], kind: FaultKind) -> KernelFault:
         gpu_instance=_number(groups.get("gi")),
         compute_instance=_number(groups.get("ci")),
         switch=_number(groups.get("switch")),
-        link=_link(text) if about_links else None,
-        fatal=_fatal(text) if about_links else None,
+        link=link_in(text) if about_links else None,
+        fatal=fatal_in(text) if about_links else None,
     )
 
 
@@ -88,11 +88,13 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None else None
 
 
-def _link(text: str) -> int | None:
+def link_in(text: str) -> int | None:
+    """The link that the driver names in its words."""
     found = _LINK.search(text)
     return int(found["link"]) if found and int(found["link"]) >= 0 else None  # -1: no link in particular
 
 
-def _fatal(text: str) -> bool | None:
+def fatal_in(text: str) -> bool | None:
+    """Whether the driver calls it fatal; None where it does not say."""
     found = _SEVERITY.search(text)
     return found["non"] is None if found else None
