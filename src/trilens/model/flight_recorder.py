@@ -17,7 +17,7 @@ from trilens.model.plain_pickle import MAX_BYTES, check_extent, read_plain_pickl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_RANK_AT_END: Final = re.compile(r"(\d+)$")
+_RANK_AT_END: Final = re.compile(r"(\d+)(?:\.(?:json|pkl|pickle|pt|bin|dump|trace|txt))?$")
 
 
 class Frame(NamedTuple):
@@ -78,6 +78,7 @@ class FlightRecorderDump:
     groups: Mapping[str, Group] = field(default_factory=dict)
     progress: Mapping[str, GroupProgress] = field(default_factory=dict)
     entries: tuple[Collective, ...] = ()
+    rank: int | None = None  # only in dumps that somebody has put it into
 
 
 class GroupStanding(NamedTuple):
@@ -104,7 +105,7 @@ class GroupStanding(NamedTuple):
 
 
 def rank_of_file(name: str) -> int | None:
-    """Dump files carry the rank at the end, whatever stands before it."""
+    """Dump files carry the rank at the end, whatever stands before it: nccl_trace_rank_node7_3, rank3.json"""
     found = _RANK_AT_END.search(name)
     return int(found[1]) if found else None
 
@@ -114,13 +115,15 @@ def read_flight_recorder(content: bytes) -> FlightRecorderDump:
     dump = _decoded(content)
     if not isinstance(dump, dict) or "version" not in dump:
         raise FlightRecorderError("not a flight recorder's dump: it has no version")
+    frames: dict[int, Frame] = {}  # most entries come from the same few lines, and the dump has each once
     try:
         return FlightRecorderDump(
             version=str(dump["version"]),
             library_version=_text(dump, "comm_lib_version") or _text(dump, "nccl_version") or None,
             groups={str(name): _group(str(name), told) for name, told in _pairs(dump, "pg_config")},
             progress={str(name): _progress(told) for name, told in _pairs(dump, "pg_status")},
-            entries=tuple(_collective(entry) for entry in dump.get("entries") or ()),
+            entries=tuple(_collective(entry, frames) for entry in dump.get("entries") or ()),
+            rank=_number(dump, "rank", least=0),
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as e:
         raise FlightRecorderError(f"a flight recorder's dump that cannot be read: {e!r}") from e
@@ -147,7 +150,8 @@ def standings(dump: FlightRecorderDump) -> list[GroupStanding]:
                 group.description if group is not None else "",
                 min(ranks, default=None),
                 len(ranks),
-                max(entered.get(name, 0), (progress.enqueued or 0) if progress is not None else 0),
+                # The status has a count that gloo's sends raise too: it is for where nothing else is left.
+                entered.get(name) or (progress.enqueued if progress is not None else None) or 0,
                 waits.collective_seq if waits is not None else None,
                 waits.operation if waits is not None else "",
             )
@@ -170,7 +174,7 @@ def _decoded(content: bytes) -> object:
     return value
 
 
-def _collective(entry: Any) -> Collective:
+def _collective(entry: Any, frames: dict[int, Frame]) -> Collective:
     if not isinstance(entry, dict):
         raise TypeError(f"an entry that is {type(entry).__name__}")
     backend, _, call = str(entry["profiling_name"]).rpartition(":")
@@ -197,11 +201,13 @@ def _collective(entry: Any) -> Collective:
         completed_ns=_moment(entry, "time_discovered_completed_ns"),
         timeout_ms=_number(entry, "timeout_ms"),
         retired=entry.get("retired"),
-        frames=tuple(
-            Frame(str(frame["name"]), str(frame["filename"]), int(frame["line"]))
-            for frame in entry.get("frames") or ()
-        ),
+        frames=tuple(frames.get(id(one)) or _frame(one, frames) for one in entry.get("frames") or ()),
     )
+
+
+def _frame(told: Any, known: dict[int, Frame]) -> Frame:
+    frame = known[id(told)] = Frame(str(told["name"]), str(told["filename"]), int(told["line"]))
+    return frame
 
 
 def _group(name: str, told: Any) -> Group:
@@ -238,7 +244,7 @@ def _moment(entry: dict[Any, Any], key: str) -> int | None:
 
 
 def _sizes(entry: dict[Any, Any], key: str) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(int(side) for side in shape) for shape in entry.get(key) or ())
+    return tuple([tuple(map(int, shape)) for shape in entry.get(key) or ()])
 
 
 def _names(entry: dict[Any, Any], key: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ _MAX_INSTRUCTIONS: Final = (
 _MAX_KEY: Final = 1 << 60  # an int below is its own hash; larger ones can be chosen to have all the same
 _NEWEST_PROTOCOL: Final = 5
 _MARK: Final = object()
+_HOLD: Final = frozenset({dict, list, tuple})
 
 _CALLS: Final = {  # refused like every other unknown one; named, because these are what an attack needs
     0x63: "GLOBAL",
@@ -57,23 +58,26 @@ def read_plain_pickle(content: bytes) -> object:
 
 def check_extent(value: object) -> None:
     """UnsafePickle for a value too deep or too large to walk through, whatever it was decoded from."""
-    waiting: list[tuple[object, int]] = [(value, 0)]
-    met = 1
-    while waiting:
-        one, depth = waiting.pop()
-        children: Any
-        if isinstance(one, dict):
-            children = [*one.keys(), *one.values()]
-        elif isinstance(one, (list, tuple)):
-            children = one
-        else:
-            continue
-        if depth >= MAX_DEPTH:
-            raise UnsafePickle(f"nested deeper than {MAX_DEPTH}")
-        met += len(children)
-        if met > MAX_VALUES:
-            raise UnsafePickle(f"more than {MAX_VALUES} values")
-        waiting.extend((child, depth + 1) for child in children if isinstance(child, (dict, list, tuple)))
+    if type(value) in _HOLD:
+        _extent(value, 0, {})
+
+
+def _extent(held: Any, depth: int, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many values are in it, and how deep. One that is referred to often counts often, is met once."""
+    if depth >= MAX_DEPTH:
+        raise UnsafePickle(f"nested deeper than {MAX_DEPTH}")
+    is_dict = type(held) is dict  # whose keys are text or numbers, and hold nothing
+    values, height = (2 * len(held) if is_dict else len(held)), 1
+    for child in [one for one in (held.values() if is_dict else held) if type(one) in _HOLD]:
+        extent = known.get(id(child)) or _extent(child, depth + 1, known)
+        values += extent[0]
+        height = max(height, extent[1] + 1)
+    if depth + height > MAX_DEPTH:
+        raise UnsafePickle(f"nested deeper than {MAX_DEPTH}")
+    if values > MAX_VALUES:
+        raise UnsafePickle(f"more than {MAX_VALUES} values")
+    known[id(held)] = values, height
+    return values, height
 
 
 class _Reader:
@@ -84,10 +88,31 @@ class _Reader:
         self._memo: dict[int, Any] = {}
 
     def read(self) -> object:
-        content, instructions = self._content, _INSTRUCTIONS
+        content, instructions, stack, memo = self._content, _INSTRUCTIONS, self._stack, self._memo
         for _ in range(_MAX_INSTRUCTIONS):
-            code = content[self.position]
-            self.position += 1
+            at = self.position
+            code = content[at]
+            self.position = at + 1
+            # Four of five instructions of a dump are these: BINGET, LONG_BINGET, BININT1, BINPUT, MARK.
+            if code == 0x68:
+                stack.append(memo[content[at + 1]])
+                self.position = at + 2
+                continue
+            if code == 0x6A:
+                stack.append(memo[int.from_bytes(content[at + 1 : at + 5], "little")])
+                self.position = at + 5
+                continue
+            if code == 0x4B:
+                stack.append(content[at + 1])
+                self.position = at + 2
+                continue
+            if code == 0x71:
+                memo[content[at + 1]] = self._plain(stack[-1])
+                self.position = at + 2
+                continue
+            if code == 0x28:
+                stack.append(_MARK)
+                continue
             if code == 0x2E:  # STOP
                 if len(self._stack) != 1:
                     raise ValueError("it does not end with one value")
@@ -155,9 +180,6 @@ class _Reader:
     def frame(self) -> None:
         self._number(_U8)  # only a hint for reading ahead
 
-    def mark(self) -> None:
-        self._stack.append(_MARK)
-
     def pop(self) -> None:
         self._stack.pop()
 
@@ -215,14 +237,8 @@ class _Reader:
     def keep(self, key: int) -> None:
         self._memo[key] = self._plain(self._stack[-1])
 
-    def kept(self, key: int) -> None:
-        self._stack.append(self._memo[key])
-
     def keep_by(self, form: struct.Struct) -> None:
         self.keep(self._number(form))
-
-    def kept_by(self, form: struct.Struct) -> None:
-        self.kept(self._number(form))
 
     def memoize(self) -> None:
         self.keep(len(self._memo))
@@ -240,13 +256,11 @@ _I4, _F8 = struct.Struct("<i"), struct.Struct(">d")
 _INSTRUCTIONS: Final[dict[int, Callable[[_Reader], None]]] = {
     0x80: _Reader.protocol,
     0x95: _Reader.frame,
-    0x28: _Reader.mark,
     0x30: _Reader.pop,
     0x4E: lambda reader: reader.push(None),
     0x88: lambda reader: reader.push(True),
     0x89: lambda reader: reader.push(False),
     0x4A: lambda reader: reader.number(_I4),
-    0x4B: lambda reader: reader.number(_U1),
     0x4D: lambda reader: reader.number(_U2),
     0x8A: _Reader.small_long,
     0x47: lambda reader: reader.number(_F8),
@@ -269,9 +283,6 @@ _INSTRUCTIONS: Final[dict[int, Callable[[_Reader], None]]] = {
     0x65: _Reader.appends,
     0x73: _Reader.set_item,
     0x75: _Reader.set_items,
-    0x71: lambda reader: reader.keep_by(_U1),
     0x72: lambda reader: reader.keep_by(_U4),
     0x94: _Reader.memoize,
-    0x68: lambda reader: reader.kept_by(_U1),
-    0x6A: lambda reader: reader.kept_by(_U4),
 }
