@@ -1,0 +1,52 @@
+"""What the reader of logs makes of incidents that were settled in public threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from diagnose.incident_files import Incident, incidents
+from trilens.diagnose.logs.cause import judge_logs
+from trilens.diagnose.logs.reading import LogSource
+from trilens.diagnose.logs.signs import log_classes
+from trilens.model.verdict import SURE_FROM, TELL_FROM
+
+ALL = incidents()
+
+
+@pytest.mark.parametrize("incident", ALL, ids=[one.name for one in ALL])
+def test_it_comes_out_as_it_was_settled(incident: Incident) -> None:
+    expected = incident.expected
+    verdict = incident.verdict()
+    if expected.get("cannot_tell"):
+        assert verdict.confidence < TELL_FROM, verdict
+        return
+    assert (verdict.cause, verdict.layer) == (expected["class"], expected["layer"]), verdict
+    assert verdict.can_tell
+    for name, told in (("rank", verdict.who.rank), ("host", verdict.who.host)):
+        if name in expected:
+            assert told == expected[name], verdict
+    assert expected.get("fix_has", "") in " ".join(verdict.fix)
+
+
+def _damaged(lines: list[str]) -> list[list[str]]:
+    """The same log cut at every line, from the front and from the back, and every second line of it."""
+    cuts = [cut for at in range(len(lines)) for cut in (lines[:at], lines[at:])]
+    halves = [lines[::2], lines[1::2], [line[: len(line) * 2 // 3] for line in lines]]
+    return [*cuts, *halves]
+
+
+@pytest.mark.parametrize("incident", ALL, ids=[one.name for one in ALL])
+def test_what_is_left_of_a_damaged_log_is_never_told_as_something_else_for_sure(incident: Incident) -> None:
+    name = incident.logs[0].name
+    whole = [LogSource(one.name, one.read_text().splitlines()) for one in incident.logs[1:]]
+    for lines in _damaged(incident.logs[0].read_text().splitlines()):
+        verdict = judge_logs([LogSource(name, lines), *whole])
+        assert verdict.cause == incident.expected["class"] or verdict.confidence < SURE_FROM, verdict
+
+
+def test_there_are_enough_of_them_and_each_is_cited() -> None:
+    assert len([one for one in ALL if not one.expected.get("cannot_tell")]) >= 20
+    for one in ALL:
+        assert one.expected["incident"].startswith("https://github.com/")
+        assert one.expected["settled"]
+        assert one.expected["class"] in log_classes()
