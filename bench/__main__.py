@@ -11,7 +11,20 @@ import time
 from pathlib import Path
 
 import trilens
-from bench import cluster, dataset, disk, intake, latency, ledger, one_round, report, rules, runs, sdk_step
+from bench import (
+    cluster,
+    dataset,
+    disk,
+    intake,
+    latency,
+    ledger,
+    one_round,
+    report,
+    rules,
+    runs,
+    sdk_step,
+    why,
+)
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
@@ -81,6 +94,10 @@ def run_round(args: argparse.Namespace) -> list[str]:
     return [report.round_of_all(one_round.run(OUT, gpus=args.gpus))]
 
 
+def run_why(args: argparse.Namespace) -> list[str]:
+    return [report.verdicts(why.run(OUT, ranks=args.case_ranks))]
+
+
 PARTS = {
     "intake": run_intake,
     "query": run_queries,
@@ -90,6 +107,7 @@ PARTS = {
     "runs": run_runs,
     "ledger": run_ledger,
     "round": run_round,
+    "why": run_why,
 }
 
 
@@ -124,6 +142,7 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=1_024, help="that send step records, two steps a second")
     parser.add_argument("--ranks-seconds", type=int, default=60)
     parser.add_argument("--step-records", type=int, default=100_000_000, help="over which lineage is asked")
+    parser.add_argument("--case-ranks", type=int, default=256, help="of the job that `why` is asked of")
     args = parser.parse_args()
     chosen = args.only.split(",")
     if unknown := set(chosen) - set(PARTS):

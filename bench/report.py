@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bench.rules import RulesResult
     from bench.runs import LineageResult, RunIntakeResult
     from bench.sdk_step import SdkResult
+    from bench.why import WhyResult
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 
@@ -234,6 +235,24 @@ def sdk(found: SdkResult) -> str:
         "prometheus-client by hand."
     )
     return f"## SDK\n\n{what}\n\n{table(head, rows)}\n\n" + table(("what", "Trilens", "goal: at most"), goals)
+
+
+def verdicts(found: WhyResult) -> str:
+    rows = [
+        ("**verdict on a bundle**: read and walked", f"{found.verdict_s:.2f} s", "5 s"),
+        ("read", f"{found.read_s:.2f} s", ""),
+        ("walked", f"{found.walked_s:.2f} s", ""),
+        ("gathered from the store", f"{found.gathered_s:.2f} s", ""),
+        ("secrets taken out", f"{found.cleaned_s:.2f} s", ""),
+        ("names masked", f"{found.masked_s:.2f} s", ""),
+        (f"written: {found.megabytes:.1f} MB", f"{found.written_s:.2f} s", ""),
+        ("what it comes to", ", ".join(found.causes[:2]), ""),
+    ]
+    what = (
+        f"A job of {found.ranks} ranks of which one has left and the others wait: 500 steps, 500 lines of "
+        "log, stacks and notes of each."
+    )
+    return f"## Why\n\n{what}\n\n" + table(("what", "Trilens", "goal: at most"), rows)
 
 
 def round_of_all(found: RoundResult) -> str:

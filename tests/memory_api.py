@@ -22,6 +22,7 @@ from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.cases.cases_api import CasesApi
 from trilens.serve.delivery_apis import DeliveryApis
 from trilens.serve.detection.findings import FindingsApi
 from trilens.serve.detection.keeper import DetectionState
@@ -148,6 +149,7 @@ class Api:
     detection: DetectionState = field(default_factory=DetectionState)
     findings: MemoryFindings = field(default_factory=MemoryFindings)
     open_incidents: Any = field(default_factory=NoRecords)
+    untold: Any = field(default_factory=NoRecords)
     incidents: Any = field(default_factory=NoRecords)
     delivery: DeliveryKeeper | NoReceivers = field(default_factory=NoReceivers)
     gpus: GpuRecords | NoRecords = field(default_factory=NoRecords)
@@ -157,6 +159,7 @@ class Api:
     agents: AgentIntake | None = None
     intakes: Intakes | None = None
     runs: RunSource = field(default_factory=MemoryRuns)
+    cases: Any = None
     run_intake: RunIntake | None = None
     tracked: TrackedRunRecords | NoRecords = field(default_factory=NoRecords)
     followed: list[Following] = field(default_factory=list)
@@ -238,7 +241,8 @@ class Api:
             EventsApi(self.events, self.workloads, self.agents, asked),
             OutputApi(self.workloads, self.agents, asked),
             FindingsApi(lambda: self.detection, self.findings, asked),
-            IncidentsApi(self.open_incidents, self.incidents, asked),
+            IncidentsApi(self.open_incidents, self.incidents, self.untold, asked),
+            CasesApi(self.cases, asked),
         )
 
     def _run_apis(self) -> RunApis:

@@ -13,8 +13,8 @@ from command_here import trilens_here
 from memory_api import Api, running
 from receivers_at_work import Alertmanager, HttpReceiver, incident, plan
 from servers import free_port, until
+from trilens.cli.checkup.layers import examine_server
 from trilens.cli.client import Client
-from trilens.cli.doctor_checks import examine
 from trilens.serve.delivery import DeliveryKeeper
 from trilens_process import server
 
@@ -76,7 +76,8 @@ def test_receivers_and_what_is_wrong_with_them(api: tuple[str, Any], receiver: H
     assert away.split()[:4] == ["away", "webhook", AWAY, "failing"]
     assert "refused" in away
     with Client(url) as client:
-        (trouble,) = [one for one in examine(client) if one.check == "receivers"]
+        (delivery,) = [one for one in examine_server(client) if one.layer == "delivery"]
+    (trouble,) = delivery.found
     assert trouble.what.startswith(f"away (webhook, {AWAY}): ")
     assert "messages that wait: 1" in trouble.means
 

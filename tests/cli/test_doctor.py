@@ -4,37 +4,57 @@ from __future__ import annotations
 
 import json
 import time
+from email.utils import formatdate
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 import yaml
 
+from command_here import trilens_here
 from kubernetes_api import Rule
 from memory_api import Api, running
 from rules_at_work import groups
 from servers import until
 from trilens.alert.blindness import blind_rules
 from trilens.alert.evaluation import new_states
+from trilens.cli.checkup import layers, machine
+from trilens.cli.checkup.evidence import Evidence
+from trilens.cli.checkup.layers import OF_A_SERVER, examine_server
+from trilens.cli.checkup.machine import Machine
+from trilens.cli.checkup.nodes import server_clock
 from trilens.cli.client import Client
-from trilens.cli.doctor_checks import examine
+from trilens.serve.detection.keeper import DetectionState
 from trilens.serve.trackers import Status
-from trilens_process import server, trilens
+from trilens_process import server
 from workload_records import some_records
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kubernetes_api import KubernetesServer
 
 WELL = {"synced": True, "trouble": None, "not_followed": [], "to_grant": []}
 
 
+@pytest.fixture(autouse=True)
+def this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of which nothing is to be said: test_doctor_machine.py has others."""
+    made = Machine(tmp_path / "bare", tmp_path / "spool", tmp_path, "http://127.0.0.1:1")
+    monkeypatch.setattr(layers, "Machine", lambda: made)
+    monkeypatch.setattr(machine, "_LITTLE_BYTES", 0)
+
+
 def findings(url: str) -> list[dict[str, Any]]:
-    said = trilens("doctor", "--json", "--server", url)
+    said = trilens_here("doctor", "--json", "--server", url)
     found: list[dict[str, Any]] = json.loads(said.stdout)
     assert said.returncode == (1 if any(one["is_problem"] for one in found) else 0), said.stderr
     return found
+
+
+def well(**parts: Any) -> Api:
+    """Detectors have looked already, as they have soon after a start."""
+    return Api(**{"detection": DetectionState(looked_ms=1), **parts})
 
 
 def watching(**health: Any) -> dict[str, Any]:
@@ -42,10 +62,13 @@ def watching(**health: Any) -> dict[str, Any]:
 
 
 def test_nothing_is_wrong() -> None:
-    api = Api(readiness=watching())
+    api = well(readiness=watching())
     with running(api.build()) as url:
-        said = trilens("doctor", "--server", url)
-        assert (said.returncode, said.stdout) == (0, "nothing is wrong\n")
+        said = trilens_here("doctor", "--server", url)
+        assert said.returncode == 0
+        rows = [line.split("  ")[0] for line in said.stdout.partition("\n\n")[0].splitlines()]
+        assert rows == ["layer", "this machine", *(layer.name for layer in OF_A_SERVER)]
+        assert "\nnothing is wrong" in said.stdout
         assert findings(url) == []
 
 
@@ -59,7 +82,7 @@ def test_targets_that_are_not_found_and_monitors_that_cannot_be_used() -> None:
         }
     ]
     told["discovery"] = ['job pods: cannot follow Pod: forbidden; allow "list" on pods']
-    with running(Api(readiness=told).build()) as url:
+    with running(well(readiness=told).build()) as url:
         found = {one["check"]: one["what"] for one in findings(url) if one["is_problem"]}
         assert found == {
             "discovery": told["discovery"][0],
@@ -76,7 +99,7 @@ def test_trackers_that_are_not_read_or_take_nothing() -> None:
             Status("tensorboard", "/runs"),
         )
     ]
-    api = Api(readiness=watching(), followed=followed)  # type: ignore[arg-type]
+    api = well(readiness=watching(), followed=followed)  # type: ignore[arg-type]
     with running(api.build()) as url:
         assert [(one["check"], one["is_problem"], one["what"]) for one in findings(url)] == [
             ("trackers", True, "mlflow http://mlflow: no answer"),
@@ -85,7 +108,7 @@ def test_trackers_that_are_not_read_or_take_nothing() -> None:
 
 
 def test_a_server_that_does_nothing_is_worth_a_note() -> None:
-    with running(Api().build()) as url:
+    with running(well().build()) as url:
         (note,) = findings(url)
         assert not note["is_problem"]
         assert "nothing is scraped, and no cluster is watched" in note["what"]
@@ -106,10 +129,11 @@ def test_a_server_that_does_nothing_is_worth_a_note() -> None:
             "lab: cannot follow A, B, C and 2 more: timeout",
         ),
         ({"agents": {"known": 1, "complaints": ["n1 does not answer"]}}, "n1 does not answer"),
+        ({"ledger": {"troubles": ["no facts of n1"]}}, "no facts of n1"),
     ],
 )
 def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> None:
-    api = Api(readiness=readiness, ready=False)
+    api = well(readiness=readiness, ready=False)
     with running(api.build()) as url:
         problems = [one for one in findings(url) if one["is_problem"]]
         assert [one["what"] for one in problems] == [what]
@@ -119,7 +143,7 @@ def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> N
 
 def test_rules_that_fail_and_a_reload_that_did() -> None:
     text = "groups: [{name: g, rules: [{record: a, expr: x}, {record: b, expr: x}, {record: c, expr: x}]}]"
-    api = Api(rules=new_states(groups(text)), readiness=watching())
+    api = well(rules=new_states(groups(text)), readiness=watching())
     for rule in api.rules[0].rules[:2]:
         rule.health, rule.last_error = "err", "many-to-many"
     api.in_force = api.in_force._replace(is_latest=False)
@@ -134,7 +158,7 @@ def test_rules_that_were_left_out_and_rules_that_are_blind() -> None:
     found = groups("groups: [{name: g, rules: [{alert: a, expr: gone}, {alert: b, expr: up}]}]")
     readiness = {**watching(), "rules": {"unread": ["rules.yml:3:5: groups[1]: a group needs a name"]}}
     missing = blind_rules(found, lambda name, _: name == "up")
-    api = Api(rules=new_states(found), readiness=readiness, blind={(o.group, o.rule): o for o in missing})
+    api = well(rules=new_states(found), readiness=readiness, blind={(o.group, o.rule): o for o in missing})
     with running(api.build()) as url:
         said = [(one["is_problem"], one["what"]) for one in findings(url)]
     assert sorted(said) == [
@@ -160,12 +184,17 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
         "/api/receivers": {"data": []},
         "/api/v1/rules": {"data": {"groups": []}},
         "/api/v1/status/runtimeinfo": {"data": {"reloadConfigSuccess": True}},
+        "/api/findings": {"data": []},
+        "/api/incidents": {"data": []},
+        "/api/why": {"data": {"verdicts": []}},
     }
     client = Client("http://127.0.0.1:1")
     monkeypatch.setattr(client, "probe", lambda path: answers[path])
     monkeypatch.setattr(client, "get", lambda path, params=None: answers[path])
     monkeypatch.setattr(client, "post", lambda path, **asked: {"data": {"result": []}})
-    assert [(one.is_problem, one.what) for one in examine(client)] == [
+    monkeypatch.setattr(client, "fetch", lambda path: httpx.Response(200, text=""))
+    (found,) = [one.found for one in examine_server(client) if one.found]
+    assert [(one.is_problem, one.what) for one in found] == [
         (False, "no GPU reports on n2 (8)"),
         (True, "GPUs are lost on n1 (3)"),
     ]
@@ -174,24 +203,25 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
 def test_doubts_about_workloads_and_nodes_without_an_agent(tmp_path: Path) -> None:
     now_ms = time.time_ns() // 1_000_000
     with some_records(tmp_path) as records:
-        api = Api(readiness=watching(), workloads=records)
+        api = well(readiness=watching(), workloads=records)
         for node in ("a", "b"):
             labels = {"__name__": "kube_node_status_capacity", "node": node, "resource": "nvidia_com_gpu"}
             api.source.add(labels, [(now_ms, 8.0)])
         labels = {"__name__": "trilens_agent_build_info", "Hostname": "a", "version": "1"}
         api.source.add(labels, [(now_ms, 1.0)])
         with running(api.build()) as url:
-            said = trilens("doctor", "--server", url)
+            said = trilens_here("doctor", "--server", url)
     assert said.returncode == 0
-    assert "note: no agent on b, which have GPUs\n" in said.stdout
-    assert "note: owner-unreadable: ml/train: PyTorchJobs may not be read\n" in said.stdout
-    assert "  do: grant list on pytorchjobs\n" in said.stdout
-    assert said.stdout.endswith("nothing is wrong\n")
+    assert "\nnote      agents: no agent on b, which have GPUs\n" in said.stdout
+    owner = "note      kubernetes: owner-unreadable: ml/train: PyTorchJobs may not be read\n"
+    assert owner in said.stdout
+    assert "    do:   grant list on pytorchjobs\n" in said.stdout
+    assert "\nnothing is wrong, " in said.stdout
 
 
 def test_an_agent_that_cannot_read_a_part_of_its_node() -> None:
     now_ms = time.time_ns() // 1_000_000
-    api = Api(readiness=watching())
+    api = well(readiness=watching())
     for node in ("a", "b", "c"):
         for part, value in (("kernel-log", float(node != "c")), ("gpu", 0.0)):
             labels = {"__name__": "trilens_agent_problem", "Hostname": node, "part": part}
@@ -205,7 +235,7 @@ def test_an_agent_that_cannot_read_a_part_of_its_node() -> None:
 
 def test_clocks_that_are_not_synchronised() -> None:
     now_ms = time.time_ns() // 1_000_000
-    api = Api(readiness=watching())
+    api = well(readiness=watching())
     for node, value in (("a", 1.0), ("b", 0.0)):
         api.source.add({"__name__": "trilens:node_clock_synchronized:bool", "node": node}, [(now_ms, value)])
     with running(api.build()) as url:
@@ -215,7 +245,7 @@ def test_clocks_that_are_not_synchronised() -> None:
 
 def test_pods_that_two_exporters_tell_of() -> None:
     now_ms = time.time_ns() // 1_000_000
-    api = Api(readiness=watching())
+    api = well(readiness=watching())
 
     def tell(uid: str, **by: str) -> None:
         api.source.add({"__name__": "kube_pod_info", "pod": "p", "uid": uid, **by}, [(now_ms, 1.0)])
@@ -232,10 +262,114 @@ def test_pods_that_two_exporters_tell_of() -> None:
     )
 
 
-def test_no_server_is_an_error() -> None:
-    said = trilens("doctor", "--server", "http://127.0.0.1:1")
-    assert (said.returncode, said.stdout) == (1, "")
-    assert "no answer from http://127.0.0.1:1" in said.stderr
+def test_without_a_server_it_looks_at_this_machine() -> None:
+    said = trilens_here("doctor", "--json", "--server", "http://127.0.0.1:1")
+    assert said.returncode == 1
+    (silent,) = [one for one in json.loads(said.stdout) if one["layer"] == "server"]
+    assert silent["is_problem"]
+    assert "no answer from http://127.0.0.1:1" in silent["what"]
+
+
+def test_a_server_that_nobody_named_may_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trilens.settings.client.DEFAULT_SERVER", "http://127.0.0.1:1")
+    said = trilens_here("doctor")
+    assert said.returncode == 0, said.stdout
+    rows = [line.split("  ")[0] for line in said.stdout.splitlines()[:3]]
+    assert rows == ["layer", "this machine", "server"]
+    assert "note      server: no answer from http://127.0.0.1:1" in said.stdout
+
+
+def test_what_the_servers_own_metrics_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these count is tested where it is counted; here, what the doctor makes of it."""
+    own = """# HELP trilens_x x
+trilens_detection_failures_total{code="D001"} 1.0
+trilens_detection_failures_total{code="D002"} 2.0
+trilens_detection_rounds_skipped_total 3.0
+trilens_run_records_batches_total{outcome="taken"} 9.0
+trilens_run_records_batches_total{outcome="refused"} 1.0
+trilens_scrape_samples_total{outcome="too_old"} 7.0
+trilens_scrape_samples_total{outcome="too_far_ahead"} 0.0
+trilens_rule_group_iterations_missed_total{rule_group="g"} 2.0
+trilens_otlp_export_failures_total 4.0
+trilens_otlp_export_waiting 5.0
+trilens_store_series 1200.0
+trilens_store_disk_bytes 2.5e+09
+"""
+    with running(well(readiness=watching()).build()) as url, Client(url) as client:
+        fetch = client.fetch
+        told = {"/metrics": httpx.Response(200, text=own)}
+        monkeypatch.setattr(client, "fetch", lambda path: told.get(path) or fetch(path))
+        examined = {one.layer: one for one in examine_server(client)}
+    assert examined["store"].sees == "1,200 series, 2.5 GB on disk"
+    assert [(one.check, one.is_problem, one.what) for layer in examined.values() for one in layer.found] == [
+        ("left_out", False, "7 scraped samples left out since the start: older than what is taken"),
+        ("rules", False, "2 passes over rules left out since the start"),
+        ("detection", True, "detectors failed 3 times since the start"),
+        ("detection", False, "3 looks at the fleet left out since the start"),
+        ("records", False, "1 batch of records of runs refused since the start"),
+        ("traces_out", False, "otlp.url did not answer well 4 times since the start"),
+    ]
+
+
+def test_what_detectors_could_not_ask() -> None:
+    api = well(readiness=watching(), detection=DetectionState(looked_ms=1, troubles={"steps": "timeout"}))
+    with running(api.build()) as url:
+        (found,) = findings(url)
+    assert (found["layer"], found["what"]) == ("detection", "steps could not be asked: timeout")
+
+
+def test_incidents_of_which_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(well(readiness=watching()).build()) as url, Client(url) as client:
+        get = client.get
+        told = {"/api/incidents": {"data": [{"id": "1"}]}}
+        monkeypatch.setattr(client, "get", lambda path, params=None: told.get(path) or get(path, params))
+        found = [one for layer in examine_server(client) for one in layer.found]
+    assert [(one.check, one.what) for one in found] == [
+        ("unheard_incidents", "1 incident open, and no receiver is set")
+    ]
+
+
+@pytest.mark.parametrize(("ahead_s", "way"), [(90, "90 s ahead of"), (-90, "90 s behind"), (2, None)])
+def test_the_servers_clock(monkeypatch: pytest.MonkeyPatch, ahead_s: float, way: str | None) -> None:
+    client = Client("http://127.0.0.1:1")
+    date = formatdate(time.time() + ahead_s, usegmt=True)
+    monkeypatch.setattr(client, "fetch", lambda path: httpx.Response(200, headers={"date": date}))
+    found = list(server_clock(Evidence(client)))
+    assert [one.what for one in found] == ([f"the server's clock is {way} this machine's"] if way else [])
+
+
+def test_clocks_of_nodes_and_of_programs() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = well(readiness=watching())
+    for node, off_s in (("a", 0.2), ("b", -30)):
+        api.source.add({"__name__": "node_time_seconds", "instance": node}, [(now_ms, now_ms / 1000 + off_s)])
+    skew = {"__name__": "trilens:training_clock_skew:seconds", "workload": "llm", "node": "c"}
+    api.source.add(skew, [(now_ms, 2.5)])
+    with running(api.build()) as url:
+        told = [one["what"] for one in findings(url)]
+    assert told == [
+        "the clocks of b are more than 1 s off the server's",
+        "the ranks of llm on c have another clock than its others",
+    ]
+
+
+def test_counters_that_dcgm_exporter_leaves_out() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = well(readiness=watching())
+    for name in ("DEV_GPU_UTIL", "DEV_POWER_USAGE", "DEV_GPU_TEMP", "DEV_SM_CLOCK", "DEV_XID_ERRORS"):
+        api.source.add({"__name__": f"DCGM_FI_{name}", "gpu": "0"}, [(now_ms, 1.0)])
+    for name in ("PROF_DRAM_ACTIVE", "DEV_CLOCK_THROTTLE_REASONS", "PROF_PIPE_TENSOR_ACTIVE"):
+        api.source.add({"__name__": f"DCGM_FI_{name}", "gpu": "0"}, [(now_ms, 1.0)])
+    with running(api.build()) as url:
+        (found,) = findings(url)
+        said = trilens_here("doctor", "--server", url)
+    assert (found["layer"], found["what"]) == (
+        "gpus",
+        "counters of DCGM are not told: DCGM_FI_PROF_SM_ACTIVE",
+    )
+    line = "DCGM_FI_PROF_SM_ACTIVE, gauge, cycles in which an SM had a warp (ratio)"
+    assert found["remedy"] == f"add to the counters file of dcgm-exporter:\n{line}"
+    assert f"\n            {line}\n" in said.stdout  # as it is, to be copied
 
 
 def test_a_missing_permission_and_a_target_that_is_down(
@@ -262,3 +396,9 @@ def test_a_missing_permission_and_a_target_that_is_down(
     (down,) = [one for one in found if one["check"] == "scrapes"]
     assert down["what"].startswith("nodes: 1 of 1 targets: ")
     assert "http://127.0.0.1:1/metrics" in down["what"]
+
+
+def test_every_layer_is_in_the_docs() -> None:
+    written = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for layer in (layers.THIS_MACHINE, *OF_A_SERVER):
+        assert f"\n| {layer.name} | " in written, layer.name

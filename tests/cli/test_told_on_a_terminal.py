@@ -35,6 +35,8 @@ def incident(*symptoms: dict[str, Any], more: int = 0) -> dict[str, Any]:
         "acknowledged_ms": None,
         "acknowledged_by": None,
         "merged_into": None,
+        "told": [],
+        "held_back": [],
         "symptoms": list(symptoms),
         "more_symptoms": more,
         "timeline": [{"t_ms": 1_794_712_324_567, "kind": "onset", "text": TITLE}],
@@ -79,6 +81,29 @@ def test_one_incident_has_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line for line in shown if line.endswith("(over)")] == ["    D010: a rank has crashed  (over)"]
     assert [one["name"] for one in FAULT["symptoms"] if not any(one["name"] in line for line in shown)] == []
     assert shown[-1] == f"2026-11-15T03:12:04Z  onset         {TITLE}"
+
+
+def test_who_was_told_and_why_nobody_is(capsys: pytest.CaptureFixture[str]) -> None:
+    def reason(why: str, name: str | None, text: str, until_ms: int | None = None) -> dict[str, Any]:
+        return {"why": why, "name": name, "text": text, "until_ms": until_ms}
+
+    held_back = [
+        reason("silence", "1a2b", "ada: we know", 1_794_712_324_567),
+        reason("inhibited", None, 'while there is alertname="NodeNotReady"'),
+        reason("quiet", "ml", "told afterwards, if it still lasts"),
+        reason("no-receiver", None, "no receivers are set"),
+    ]
+    one = {**FAULT, "told": ["ops", "mail"], "held_back": held_back}
+    told = [
+        "    told: ops, mail",
+        "    mute: silence 1a2b until 2026-11-15T03:12:04Z (ada: we know)",
+        '    mute: inhibited while there is alertname="NodeNotReady"',
+        "    mute: quiet time of ml: told afterwards, if it still lasts",
+    ]
+    show_incidents([one])
+    assert [line for line in capsys.readouterr().out.splitlines() if line[4:9] in ("told:", "mute:")] == told
+    show_incident(one)
+    assert "    mute: no receivers are set" in capsys.readouterr().out.splitlines()
 
 
 def test_a_terminal_folds_sentences_and_tears_no_name_apart(

@@ -19,8 +19,10 @@ from aiohttp import web
 from trilens.collect.kubernetes.kubeconfig import KubeconfigAccess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
+
+    Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 Json = dict[str, Any]
 
@@ -65,6 +67,7 @@ class ScriptedApi:
         self.serves_pods = True
         self.documents: dict[str, Json] = {}  # by path, instead of what is said there otherwise
         self.forbidden: set[str] = set()  # paths
+        self.answer_at: dict[str, Handler] = {}  # by path, what a test answers itself
         self.asked: list[web.Request] = []
         self.url = ""
         self._closing = asyncio.Event()
@@ -97,6 +100,8 @@ class ScriptedApi:
             return _respond(refusal(401, "Unauthorized"))
         if request.path in self.forbidden:
             return _respond(refusal(403, f"forbidden: cannot get path {request.path}"))
+        if request.path in self.answer_at:
+            return await self.answer_at[request.path](request)
         if request.path in self.documents:
             return web.json_response(self.documents[request.path])
         match request.path:

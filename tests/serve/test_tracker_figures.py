@@ -19,6 +19,7 @@ from trilens.model.run import RankProcess, RunFacts, RunId, Tracker, WriterId
 from trilens.model.tracked_run import TrackedRun
 from trilens.promql.memory import MemorySource
 from trilens.serve.own_queries import EmbeddedQueries
+from trilens.serve.run_verdicts import OF_VERDICT
 from trilens.serve.tracker_figures import LATER_S, SOON_S, Known, RunFigures
 from trilens.serve.write_back import WriteBack
 
@@ -253,6 +254,39 @@ def test_a_cost_that_is_not_known_any_more_is_taken_back() -> None:
         book.write()
     gone = {"trilens.cost": None, "trilens.cost_currency": None}
     assert book.written[1:] == [hours(1.0) | gone], "once; who measured the GPUs may be away for a moment"
+
+
+def test_a_verdict_is_taken_back_once_nothing_is_wrong_and_stays_while_nobody_can_be_asked() -> None:
+    book = Book()
+    wrong = hours(1.0, verdict="dead-gpu: x", verdict_confidence=0.9, verdict_fix="drain n1")
+    book.known = Known(wrong, 0.0)
+    book.write()
+    book.known = Known(hours(1.0), 0.0, OF_VERDICT)
+    book.write()
+    assert book.written == [wrong]
+    book.known = Known(hours(1.0), 0.0)
+    for _ in range(2):
+        book.write()
+    assert book.written[1:] == [hours(1.0) | dict.fromkeys(OF_VERDICT)]
+
+
+def test_the_verdict_is_asked_of_the_run_with_its_processes_and_state() -> None:
+    asked: list[tuple[RunId, int, str | None]] = []
+    answers: list[Mapping[str, Figure] | None] = [{"trilens.verdict": "x: y"}, None]
+
+    def verdicts(run: RunId, processes: Any, state: str | None) -> Mapping[str, Figure] | None:
+        asked.append((run, len(processes), state))
+        return answers.pop(0)
+
+    runs = told(process(0, "GPU-a"), process(1, "GPU-b"))
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(), verdicts)
+    known = figures.of(replace(TRACKED, state="failed"))
+    assert known is not None
+    assert (known.figures["trilens.verdict"], known.unasked) == ("x: y", ())
+    known = figures.of(TRACKED)
+    assert known is not None
+    assert ("trilens.verdict" in known.figures, known.unasked) == (False, OF_VERDICT)
+    assert asked == [(RUN, 2, "failed"), (RUN, 2, "finished")]
 
 
 def test_what_a_tracker_has_already_is_not_written_after_a_restart() -> None:

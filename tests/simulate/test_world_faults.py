@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from worlds import SMALL, START_MS, after, gpu_of_rank, metrics, of_rank, reading, rows, small
 
-from trilens.collect.node.fault_lines import read_fault
+from trilens.model.fault_lines import read_fault
 from trilens.model.xid import KernelFault
 from trilens.simulate.scenario import FaultKind, load_scenario, read_scenario
 from trilens.simulate.world import Silent, World

@@ -19,6 +19,7 @@ from trilens.collect.trackers import mlflow
 from trilens.collect.trackers.json_api import JsonApi
 from trilens.collect.trackers.mlflow import MlflowServer
 from trilens.model.errors import TrackerError
+from trilens.model.event import EventKind, EventRecord, Victim
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.life import MembershipInterval
 from trilens.model.machine import Machine, MachineInterval
@@ -73,8 +74,8 @@ class Mlflow:
         ]
         self.post("/runs/log-batch", {"run_id": run, "metrics": points})
 
-    def end(self, run: str) -> None:
-        self.post("/runs/update", {"run_id": run, "status": "FINISHED", "end_time": _now_ms()})
+    def end(self, run: str, status: str = "FINISHED") -> None:
+        self.post("/runs/update", {"run_id": run, "status": status, "end_time": _now_ms()})
 
     def tags(self, run: str) -> dict[str, str]:
         return {tag["key"]: tag["value"] for tag in self._data(run).get("tags", ())}
@@ -188,6 +189,7 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
     settings, prices = tmp_path / "trilens.yaml", tmp_path / "prices.yaml"
     prices.write_text("currency: EUR\nprices: [{name: all, per_gpu_hour: 4}]\n")
     ended_ms = _slice_was_held(tmp_path / "data")
+    _gpu_fell_off(tmp_path / "data", ended_ms)
     settings.write_text(
         f"prices: {{file: '{prices}'}}\n"
         f"mlflow: {{url: '{real.url}', interval: 1s, write: true, experiments: [llm]}}\n"
@@ -202,6 +204,8 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
         assert "trilens.gpu_utilization" not in real.tags(run), "nobody measured it: unknown is not zero"
 
         _cost_goes_back(url, real, real.run(llm_id, "on a slice", tags={"trilens.run": "run-2"}), ended_ms)
+
+        _verdict_goes_back(url, real, real.run(llm_id, "broke", tags={"trilens.run": "run-3"}), ended_ms)
 
         query = f'count_over_time(trilens_tracked_metric{{run="{run}", metric="loss"}}[1h])'
         assert _query(url, query) == [4.0]
@@ -248,6 +252,38 @@ def _slice_was_held(data: Path) -> int:
     return to_ms
 
 
+def _gpu_fell_off(data: Path, ended_ms: int) -> None:
+    """A minute before the end of another job, on a node that has no price."""
+    from_ms, gpu = ended_ms - HOUR_MS, GpuKey(GpuUuid("GPU-4"))
+    broke = WorkloadKey("lab", "ml", "batch", "Job", "broke", "u2")
+    pod = PodKey("lab", "ml", "broke-0", "uid-4")
+    with closing(Store.open(StoreOptions(data_dir=data), upkeep=False)) as store:
+        store.gpus.gpu(GpuInterval(Gpu(gpu, "lab", "n4", "0", "H100"), from_ms, ended_ms))
+        bound = GpuBinding(gpu, pod, "main", Fraction(1), (ClaimSource.KUBELET,))
+        store.gpus.binding(BindingInterval(bound, from_ms, ended_ms))
+        store.workloads.workload(Workload(broke))
+        store.workloads.membership(MembershipInterval(Membership(pod, broke), "n4", from_ms, ended_ms))
+        store.events.event(
+            EventRecord(
+                node="n4",
+                id="e1",
+                t_ms=ended_ms - MINUTE_MS,
+                kind=EventKind.XID,
+                code=79,
+                text="NVRM: Xid (PCI:0000:04:00): 79, pid=7, GPU has fallen off the bus.",
+                title="fell off the bus",
+                asks="node-out",
+                uuid=gpu.uuid,
+                gpu=0,
+                pci="0000:04:00",
+                pid=7,
+                process="python",
+                rank=0,
+                victims=(Victim(pod.namespace, pod.name, pod.uid),),
+            )
+        )
+
+
 def _cost_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
     """Its program began half an hour after its pod, and told of no step."""
     started_ms = ended_ms - HOUR_MS
@@ -282,10 +318,29 @@ def _cost_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
         assert [line for line in said if line in lines] == lines, said
 
 
+def _verdict_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
+    """Its GPU fell off the bus a minute before its end."""
+    there = {"node": "n4", "namespace": "ml", "pod": "broke-0", "pod_uid": "uid-4", "gpus": ["GPU-4"]}
+    error = "RuntimeError: CUDA error: unspecified launch failure"
+    _send_process(url, "run-3", ended_ms - HOUR_MS, ended_ms, error, **there)
+    real.end(run, "FAILED")
+    _eventually(lambda: "trilens.verdict" in real.tags(run))
+    tags = real.tags(run)
+    assert tags["trilens.verdict"].startswith("dead-gpu: ")
+    assert 0.5 <= float(tags["trilens.verdict_confidence"]) <= 1
+    assert "n4" in tags["trilens.verdict_fix"]
+    assert "trilens.verdict_fix" not in real.metrics(run)
+
+
 def _send_process(
-    url: str, run: str, started_ms: int | None = None, ended_ms: int | None = None, **more: Any
+    url: str,
+    run: str,
+    started_ms: int | None = None,
+    ended_ms: int | None = None,
+    error: str | None = None,
+    **more: Any,
 ) -> None:
-    """What the SDK sends: a process that held its GPUs for an hour and finished."""
+    """What the SDK sends: a process that held its GPUs for an hour and ended."""
     ended_ms = ended_ms if ended_ms is not None else _now_ms()
     started_ms = started_ms if started_ms is not None else ended_ms - HOUR_MS
     batch = {
@@ -298,7 +353,8 @@ def _send_process(
         "facts": {"created_ms": started_ms, "experiment": "llm", "name": "first"},
         "process": {"started_ms": started_ms, "node": "n1", "gpus": ["GPU-1", "GPU-2"]} | more,
         "state": {"heartbeat_s": 2.0},
-        "end": {"t_ms": ended_ms, "how": "finished"},
+        "end": {"t_ms": ended_ms, "how": "failed" if error else "finished"}
+        | ({"error": error} if error else {}),
     }
     httpx.post(f"{url}/api/v1/runs/records", content=json.dumps(batch)).raise_for_status()
 

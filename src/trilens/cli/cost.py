@@ -86,7 +86,7 @@ def cost(
     form = Format.JSON if as_json else form
     if output is not None and form is not Format.FOCUS:
         raise ConfigError("only --format focus writes a file", where="--output")
-    params = _params(since, to, where, None)
+    params = cost_params(since, to, where, None)
     if form is Format.FOCUS:
         if by or per is not None:
             raise ConfigError("FOCUS has every row of the ledger", hint="leave out --by and --per")
@@ -132,7 +132,7 @@ def why(
     from trilens.cli.cost_why_text import show_why
 
     with Client(server) as client:
-        params = _params(since, to, where, team) | ({"limit": str(limit)} if limit is not None else {})
+        params = cost_params(since, to, where, team) | ({"limit": str(limit)} if limit is not None else {})
         answer = client.get("/api/cost/why", params)["data"]
     _print(answer, Format.JSON if as_json else Format.TABLE, "trilens.cost-why/1", show_why)
 
@@ -153,12 +153,12 @@ def now(
     from trilens.cli.cost_now_text import show_now
 
     with Client(server) as client:
-        params = _params(None, None, where, team) | {"by": by or []}
+        params = cost_params(None, None, where, team) | {"by": by or []}
         answer = client.get("/api/cost/now", params)["data"]
     _print(answer, Format.JSON if as_json else Format.TABLE, "trilens.cost-now/1", show_now)
 
 
-def _params(
+def cost_params(
     since: str | None, to: str | None, where: list[str] | None, team: str | None
 ) -> dict[str, "str | Sequence[str]"]:
     from trilens.cli.times import read_day_or_moment

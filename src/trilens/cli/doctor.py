@@ -1,42 +1,86 @@
-"""`trilens doctor`: what is wrong with a running server, what that means, and what to do."""
+"""`trilens doctor`: whether this installation sees what it should, and what to do where it does not."""
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trilens.cli.options import AsList, Server
 
 if TYPE_CHECKING:
-    from trilens.cli.doctor_checks import Finding
+    from trilens.cli.checkup.finding import Examined
 
 
-def doctor(server: Server = None, as_json: AsList = False) -> None:
-    """Examine a server: what is wrong, and what to do.
+def doctor(
+    server: Server = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What a bundle says of where it came from; no server is asked."),
+    ] = None,
+    as_json: AsList = False,
+) -> None:
+    """Examine this machine and a server, layer by layer: what is not seen, and what to do.
 
-    Each finding says what it means. The exit code is 1 if something is wrong.
+    Where no server runs, this machine alone. The exit code is 1 if something is wrong.
     """
-    from trilens.cli.client import Client
-    from trilens.cli.doctor_checks import examine
+    if bundle is not None:
+        from trilens.cli.checkup.bundle import examine_bundle
+        from trilens.model.errors import ConfigError
 
-    with Client(server) as client:
-        found = examine(client)
+        if server is not None:
+            raise ConfigError("--bundle is read without a server", hint="leave out --server")
+        examined = examine_bundle(bundle)
+    else:
+        examined = _examined(server)
     if as_json:
-        typer.echo(json.dumps([finding._asdict() for finding in found], ensure_ascii=False))
+        found = [{"layer": one.layer, **finding._asdict()} for one in examined for finding in one.found]
+        typer.echo(json.dumps(found, ensure_ascii=False))
     else:
-        _show(found)
-    raise typer.Exit(1 if any(finding.is_problem for finding in found) else 0)
+        _show(examined)
+    raise typer.Exit(1 if any(one.state == "problem" for one in examined) else 0)
 
 
-def _show(found: "list[Finding]") -> None:
-    for finding in sorted(found, key=lambda finding: not finding.is_problem):
-        kind = "problem" if finding.is_problem else "note"
-        typer.echo(f"{kind}: {finding.what}")
-        typer.echo(f"  means: {finding.means}")
-        if finding.remedy:
-            typer.echo(f"  do: {finding.remedy}")
-    problems = sum(finding.is_problem for finding in found)
+def _examined(server: str | None) -> "list[Examined]":
+    from trilens.cli.checkup.finding import Examined, Finding
+    from trilens.cli.checkup.layers import examine_machine, examine_server
+    from trilens.cli.client import Client
+    from trilens.model.errors import ServerError
+    from trilens.settings.client import load_client_settings
+
+    settings = load_client_settings(server)
+    here = examine_machine()
+    try:
+        with Client(server) as client:
+            return [here, *examine_server(client)]
+    except ServerError as e:
+        # Where nobody named one, there may be none, and a look at this machine was all that was wanted.
+        means = "only this machine was looked at"
+        silent = Finding("server", settings.is_named, e.message, means, e.hint or "")
+        return [here, Examined("server", settings.server, (silent,))]
+
+
+def _show(examined: "list[Examined]") -> None:
+    from trilens.cli.paragraph import say
+    from trilens.cli.plain_table import print_table
+
+    print_table(
+        ["layer", "state", "what is there"],
+        [[one.layer, one.state, one.sees] for one in examined],
+        folds=("what is there",),
+    )
+    found = [(one.layer, finding) for one in examined for finding in one.found]
+    for layer, finding in sorted(found, key=lambda one: not one[1].is_problem):
+        typer.echo(f"\n{'problem' if finding.is_problem else 'note':8}  {layer}: {finding.what}")
+        say(finding.means, "so:")
+        first, *lines = finding.remedy.split("\n")
+        if first:
+            say(first, "do:")
+        for line in lines:  # of a file: copied as they are
+            typer.echo(f"            {line}")
+    problems = sum(finding.is_problem for _, finding in found)
+    notes = len(found) - problems
     if problems:
-        typer.echo(f"{problems} problem{'' if problems == 1 else 's'}")
+        typer.echo(f"\n{problems} problem{'' if problems == 1 else 's'}")
     else:
-        typer.echo("nothing is wrong")
+        typer.echo("\nnothing is wrong" + (f", {notes} worth knowing" if notes else ""))

@@ -7,7 +7,10 @@ import typer
 from trilens.model.errors import TrilensError
 
 USAGE = 2
-_AGENT_PACKAGES = frozenset({"h2", "hpack", "hyperframe", "pynvml"})
+# All else is in the server's extra.
+_EXTRAS = dict.fromkeys(("h2", "hpack", "hyperframe", "pynvml"), "agent") | dict.fromkeys(
+    ("mcp", "mcp_types"), "mcp"
+)
 
 
 def report(error: TrilensError | ImportError) -> int:
@@ -17,7 +20,7 @@ def report(error: TrilensError | ImportError) -> int:
     if (error.name or "").partition(".")[0] == "trilens":
         raise error  # a defect of ours, not a missing package
     missing = error.name or str(error)
-    extra = "agent" if missing.partition(".")[0] in _AGENT_PACKAGES else "server"
+    extra = _EXTRAS.get(missing.partition(".")[0], "server")
     typer.echo(
         f"trilens: this command needs the package {missing!r} (pip install 'trilens[{extra}]')",
         err=True,

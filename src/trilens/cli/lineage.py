@@ -87,7 +87,7 @@ def lineage(
                 _print([at_step], as_json, lambda found: lineage_text.show_step(found[0]))
         else:
             assert checkpoint is not None
-            where, params = _checkpoint(client, path, checkpoint)
+            where, params = checkpoint_meant(client, path, checkpoint)
             if samples:
                 _lines(_batches(client, where, params))
             else:
@@ -122,7 +122,7 @@ def _step(client: "Client", path: str, step: int, rank: int | None) -> dict[str,
     return found
 
 
-def _checkpoint(client: "Client", path: str, written: str) -> tuple[str, dict[str, str]]:
+def checkpoint_meant(client: "Client", path: str, written: str) -> tuple[str, dict[str, str]]:
     """By its step, or as the last that was written at a path."""
     from trilens.model.errors import NotFound
 

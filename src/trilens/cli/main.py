@@ -12,6 +12,7 @@ from trilens.cli import (
     agent,
     alerts,
     backfill,
+    bundle,
     config,
     cost,
     demo,
@@ -20,6 +21,7 @@ from trilens.cli import (
     events,
     experiments,
     findings,
+    flight,
     gpus,
     import_commands,
     incidents,
@@ -27,6 +29,8 @@ from trilens.cli import (
     ledger,
     lineage,
     logs,
+    mcp,
+    nccl,
     preflight,
     prices,
     promql,
@@ -40,7 +44,9 @@ from trilens.cli import (
     spool,
     trackers,
     up,
+    why,
     workloads,
+    xid,
 )
 from trilens.cli.failure import report
 from trilens.cli.kubectl import program_name
@@ -66,11 +72,17 @@ app.command()(events.events)
 app.command()(findings.findings)
 app.command()(incidents.incidents)
 app.command()(alerts.alerts)
+app.command()(why.why)
+app.command()(bundle.bundle)
 app.command()(logs.logs)
+app.command()(nccl.nccl)
+app.command()(flight.flight)
+app.command()(xid.xid)
 app.command()(experiments.experiments)
 app.command()(trackers.trackers)
 app.command()(prices.prices)
 app.command()(doctor.doctor)
+app.command()(mcp.mcp)
 app.command()(query.query)
 app.command()(backfill.backfill)
 app.add_typer(preflight.app, name="preflight")

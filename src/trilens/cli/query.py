@@ -41,7 +41,7 @@ def query(
 
     if data is not None and server is not None:
         raise ConfigError("--data names a directory, --server a server", hint="give one of them")
-    params = _params(expression, at, start, end, step)
+    params = query_params(expression, at, start, end, step)
     answer = ask_directory(data, params) if data is not None else ask_server(server, params)
     if as_json:
         shown = {**answer["data"], "warnings": answer.get("warnings", []), "infos": answer.get("infos", [])}
@@ -52,10 +52,15 @@ def query(
     show(answer["data"], pretty=sys.stdout.isatty(), ordered=ordered)
 
 
-def _params(
-    expression: str, at: str | None, start: str | None, end: str | None, step: str | None
+def query_params(
+    expression: str,
+    at: str | None,
+    start: str | None,
+    end: str | None,
+    step: str | None,
+    points: int = 250,
 ) -> dict[str, str]:
-    """The request's parameters: with `start` those of a range query."""
+    """The request's parameters: with `start` those of a range query, of about so many points."""
     from trilens.cli.times import read_moment, read_step
     from trilens.model.errors import ConfigError
 
@@ -67,7 +72,7 @@ def _params(
     if at is not None:
         raise ConfigError("--at asks about one moment, --start about a range", hint="give one of them")
     start_s, end_s = read_moment(start, now), read_moment(end or "now", now)
-    step_s = read_step(step, start_s, end_s)
+    step_s = read_step(step, start_s, end_s, points)
     return {"query": expression, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
 
 

@@ -2,12 +2,15 @@
 
 import json
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from urllib.parse import quote
 
 import typer
 
 from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
+
+if TYPE_CHECKING:
+    from trilens.cli.client import Client
 
 _EVENTS, _RUNS = "10", "10"  # the latest so many are shown
 
@@ -32,39 +35,53 @@ def show(
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
-    from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.event_text import show_events
     from trilens.cli.kubectl import namespace_wanted
     from trilens.cli.naming import path_of
-    from trilens.cli.program import programs_of
     from trilens.cli.run_text import show_runs
     from trilens.cli.times import at_parameter
     from trilens.cli.workload_text import show_workload
-    from trilens.model.errors import ServerError
 
     now_s = time.time()
     params = at_parameter(at, now_s)
     with Client(server) as client:
         path = path_of(client, workload, namespace_wanted(namespace, all_namespaces), params)
-        answer = client.get(f"/api/workloads/{quote(path)}", params)
-        until = {"to": params["at"]} if "at" in params else {}
-        events = client.get("/api/events", {"workload": path, "from": "0", "limit": _EVENTS, **until})["data"]
-        try:
-            programs = programs_of(client, answer["data"]["workload"], params)
-        except ServerError as e:  # another server may hold the samples; the records are here all the same
-            typer.echo(f"warning: what its programs say is not known: {e}", err=True)
-            programs = []
-        runs = client.get("/api/runs", {"workload": path, "limit": _RUNS})["data"]["runs"]
-    show_notes(answer)
+        told = told_of(client, path, params)
+    for note in told.warnings:
+        typer.echo(f"warning: {note}", err=True)
     if as_json:
-        typer.echo(
-            json.dumps(
-                [{**answer["data"], "programs": programs, "runs": runs, "events": events}],
-                ensure_ascii=False,
-            )
-        )
+        known = {"programs": told.programs, "runs": told.runs, "events": told.events}
+        typer.echo(json.dumps([{**told.workload, **known}], ensure_ascii=False))
     else:
-        show_workload(answer["data"], programs, float(params.get("at", now_s)), every=every)
-        show_runs(runs, now_s)
-        show_events(events)
+        show_workload(told.workload, told.programs, float(params.get("at", now_s)), every=every)
+        show_runs(told.runs, now_s)
+        show_events(told.events)
+
+
+class Told(NamedTuple):
+    """One workload, and what else is known of it."""
+
+    workload: dict[str, Any]
+    programs: list[dict[str, Any]]
+    runs: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    warnings: list[str]
+
+
+def told_of(client: "Client", path: str, params: dict[str, str]) -> Told:
+    """Of the workload at CLUSTER/NAMESPACE/KIND/NAME."""
+    from trilens.cli.program import programs_of
+    from trilens.model.errors import ServerError
+
+    answer = client.get(f"/api/workloads/{quote(path)}", params)
+    warnings = [*answer.get("warnings", []), *answer.get("infos", [])]
+    until = {"to": params["at"]} if "at" in params else {}
+    events = client.get("/api/events", {"workload": path, "from": "0", "limit": _EVENTS, **until})["data"]
+    try:
+        programs = programs_of(client, answer["data"]["workload"], params)
+    except ServerError as e:  # another server may hold the samples; the records are here all the same
+        warnings.append(f"what its programs say is not known: {e}")
+        programs = []
+    runs = client.get("/api/runs", {"workload": path, "limit": _RUNS})["data"]["runs"]
+    return Told(answer["data"], programs, runs, events, warnings)

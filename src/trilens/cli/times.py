@@ -39,15 +39,23 @@ def read_day_or_moment(text: str, now_s: float) -> float:
         raise ConfigError(e.message, hint=f"{e.hint}; today, yesterday and month are their beginnings") from e
 
 
+def read_since(text: str, now_s: float) -> float:
+    """A moment, or how long before now: 1h is -1h."""
+    try:
+        return now_s - duration_ms(text) / 1000
+    except ValueError:
+        return read_moment(text, now_s)
+
+
 def at_parameter(text: str | None, now_s: float) -> dict[str, str]:
     """A request's `at`; none for now, of which the server knows more than of the past."""
     return {} if text is None or text == "now" else {"at": f"{read_moment(text, now_s):.3f}"}
 
 
-def read_step(text: str | None, start_s: float, end_s: float) -> float:
-    """Seconds; where none was given, about 250 points, in whole seconds."""
+def read_step(text: str | None, start_s: float, end_s: float, points: int = 250) -> float:
+    """Seconds; where none was given, about so many points, in whole seconds."""
     if text is None:
-        return max(1.0, (end_s - start_s) // 250)
+        return max(1.0, (end_s - start_s) // points)
     try:
         return float(text)
     except ValueError:

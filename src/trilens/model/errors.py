@@ -14,6 +14,7 @@ TrilensError
 │   ├── KubeApiError           a Kubernetes API server that did not answer as it should
 │   ├── FlightRecorderError    a dump of PyTorch's flight recorder that cannot be read
 │   │   └── UnsafePickle       ... because it holds more than plain data, or too much of it
+│   ├── BundleError            a bundle of a case that cannot be read
 │   ├── OtlpError              an OTLP body that does not decode
 │   │   └── OtlpUnsupported    ... in an encoding that Trilens does not speak
 │   ├── NothingWritten         a backfill of which no sample was kept
@@ -178,6 +179,10 @@ class RunIntakeBusy(RunRecordsError):
     http_status = 503
     prometheus_type = "unavailable"
     retry_after_s = 2
+
+
+class BundleError(IntakeError):
+    hint = "trilens bundle writes one"
 
 
 class OtlpError(IntakeError):

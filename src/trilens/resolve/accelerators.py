@@ -44,12 +44,12 @@ def template_wants_accelerator(spec: Mapping[str, Any]) -> bool:
         for container in items(spec, kind):
             for amount in ("limits", "requests"):
                 for name, quantity in section(container, "resources", amount).items():
-                    if _is_accelerator(name) and str(quantity) != "0":
+                    if is_accelerator(name) and str(quantity) != "0":
                         return True
     return False
 
 
-def _is_accelerator(resource: str) -> bool:
+def is_accelerator(resource: str) -> bool:
     return resource in _RESOURCES or resource.startswith(_RESOURCE_PREFIXES)
 
 

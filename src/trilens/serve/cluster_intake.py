@@ -22,12 +22,13 @@ from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from prometheus_client import Metric
 
     from trilens.collect.kubernetes.state import ClusterState
     from trilens.collect.monitors.following import Monitors, Unusable
+    from trilens.model.kubernetes import KubeObject
     from trilens.model.program import Program
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.resolve.gpus.cluster_view import ClusterView
@@ -176,6 +177,17 @@ class ClusterIntake:
 
     def _present_now(self) -> list[ClusterPresent]:
         return [self._present[name].of(self._clusters[name]) for name in self._names if name in self._settled]
+
+    def pods_of(self, cluster: str, keep: Callable[[KubeObject], bool]) -> list[KubeObject]:
+        """The pods of a cluster as they are followed, between two changes. Raises IntakeError."""
+        try:
+            return self._thread.between_steps(
+                lambda: [pod for pod in self._clusters[cluster].pods() if keep(pod)], _VIEW_S
+            )
+        except TimeoutError as e:
+            raise IntakeError(
+                f"the clusters keep their thread busy: no look at their pods within {_VIEW_S:g} s"
+            ) from e
 
     def metrics(self) -> Iterator[Metric]:
         return exposed([sample for samples in list(self._measured.values()) for sample in samples])

@@ -26,6 +26,12 @@ from trilens.promql.engine import Engine
 from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.cases.about import NoObjects
+from trilens.serve.cases.cases_api import CasesApi
+from trilens.serve.cases.gathering import Cases
+from trilens.serve.cases.records import CaseRecords
+from trilens.serve.cases.run_records import CaseRuns
+from trilens.serve.cases.subjects import Subjects
 from trilens.serve.cluster_jobs import monitors_of
 from trilens.serve.delivery import FILE, DeliveryKeeper
 from trilens.serve.delivery_apis import DeliveryApis
@@ -71,10 +77,11 @@ from trilens.serve.prometheus_apis import PrometheusApis
 from trilens.serve.questions import Questions
 from trilens.serve.reloading import Followers, Reloading
 from trilens.serve.rule_sight import RuleSight
-from trilens.serve.rules import RulesApi, readable_rules, rule_metrics
+from trilens.serve.rules import RulesApi, active_alerts, readable_rules, rule_metrics
 from trilens.serve.run_apis import RunApis
 from trilens.serve.run_programs import RunPrograms
 from trilens.serve.run_traces import RunTracesApi
+from trilens.serve.run_verdicts import RunVerdicts
 from trilens.serve.runner import QueryRunner
 from trilens.serve.runs import RunsApi
 from trilens.serve.runs_intake import RunRecordsApi
@@ -96,7 +103,7 @@ from trilens.serve.workloads import WorkloadsApi
 from trilens.serve.write import WriteApi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from starlette.types import ASGIApp
 
@@ -108,6 +115,7 @@ if TYPE_CHECKING:
     from trilens.model.incident import Incident
     from trilens.model.run_commit import RunCommit
     from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.cases.about import ObjectSource
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.gpu_reports import ReportSource
     from trilens.serve.otlp_export import OtlpExport
@@ -170,14 +178,18 @@ class System:
         self.runs = RunIntake(self._storage.runs, on_kept=self._run_records_kept)
         self._programs = self._run_programs(settings)
         self._serving = ServingPrograms(self._scraped_programs(settings))
-        self._figures = RunFigures(self._storage.runs, self._own_queries(), self._storage.ledger)
-        self.trackers = self._followed_trackers(settings)
         self._signals = LedgerSignals(self._own_queries())
         self._costs = CostMetrics(self._storage.ledger, self._cost_rules, self.store)
         self.ledger = self._ledger_keeper(settings)
         self._asked_now = Asked(self._own_queries())
         self.detection = self._detection_keeper()
         self.incidents = self._incident_keeper()
+        self.cases = self._cases(settings)
+        self._verdicts = RunVerdicts(self.cases, self._storage.workloads, lambda: self.detection.state.open)
+        self._figures = RunFigures(
+            self._storage.runs, self._own_queries(), self._storage.ledger, self._verdicts.of
+        )
+        self.trackers = self._followed_trackers(settings)
         self._alerts_elsewhere = (
             AlertsElsewhere(self.upstream, self.incidents.take_alerts) if self.upstream is not None else None
         )
@@ -269,7 +281,8 @@ class System:
             EventsApi(kept.events, kept.workloads, self.agents, questions),
             OutputApi(kept.workloads, self.agents, questions),
             FindingsApi(lambda: self.detection.state, kept.findings, questions),
-            IncidentsApi(self.incidents, kept.incidents, questions),
+            IncidentsApi(self.incidents, kept.incidents, self.delivery, questions),
+            CasesApi(self.cases, questions),
         )
 
     def _run_apis(self, questions: Questions) -> RunApis:
@@ -415,6 +428,30 @@ class System:
         self.delivery.ask(keeper.open)
         return keeper
 
+    def _cases(self, settings: Settings) -> Cases:
+        kept = self._storage
+        return Cases(
+            Subjects(kept.workloads, kept.gpus, self._nodes_now),
+            CaseRecords(kept.workloads, kept.gpus, kept.events, kept.findings),
+            CaseRuns(kept.runs, kept.workloads),
+            self._case_objects(settings),
+            self._own_queries(),
+            self.agents,
+            lambda: self.scrapes.targets() if self.scrapes is not None else (),
+            lambda: active_alerts(self._rule_states()),
+        )
+
+    def _case_objects(self, settings: Settings) -> ObjectSource:
+        if self.clusters is None:
+            return NoObjects()
+        from trilens.serve.cases.objects import CaseObjects
+
+        return CaseObjects(settings.kubernetes, settings.base_dir, self.clusters)
+
+    def _nodes_now(self) -> Iterator[tuple[str, str]]:
+        for state in self.clusters.present() if self.clusters is not None else ():
+            yield from ((state.cluster, node.node) for node in state.nodes)
+
     def _cost_rules(self) -> CostRules:
         settings = self.reloading.in_force.settings
         sharing = Sharing(settings.ledger.share_fleet)
@@ -465,6 +502,7 @@ class System:
         await asyncio.to_thread(self._programs.start)
         self._serving.start()
         self._figures.ask_in(asyncio.get_running_loop())
+        self._verdicts.ask_in(asyncio.get_running_loop())
         for tracker in self.trackers:
             await asyncio.to_thread(tracker.start)
         self._signals.ask_in(asyncio.get_running_loop())
@@ -497,6 +535,7 @@ class System:
             steps.push_async_callback(asyncio.to_thread, self.incidents.stop)
             steps.push_async_callback(asyncio.to_thread, self.runner.close)
             steps.push_async_callback(asyncio.to_thread, self._intake.shutdown)
+            steps.push_async_callback(self.cases.objects.close)
             if self._export is not None:
                 steps.push_async_callback(self._export.stop)
             steps.push_async_callback(asyncio.to_thread, self.runs.stop)

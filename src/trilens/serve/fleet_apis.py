@@ -11,6 +11,7 @@ from trilens.serve.routes import route
 if TYPE_CHECKING:
     from starlette.routing import Route
 
+    from trilens.serve.cases.cases_api import CasesApi
     from trilens.serve.detection.findings import FindingsApi
     from trilens.serve.events import EventsApi
     from trilens.serve.gpus import GpusApi
@@ -27,6 +28,7 @@ class FleetApis:
     output: OutputApi
     findings: FindingsApi
     incidents: IncidentsApi
+    cases: CasesApi
 
     def routes(self) -> list[Route]:
         return [
@@ -36,6 +38,8 @@ class FleetApis:
             route("/api/events", self.events.every),
             route("/api/output", self.output.of_pod),
             route("/api/findings", self.findings.every),
+            route("/api/why", self.cases.why),
+            route("/api/case", self.cases.case),
             route("/api/incidents", self.incidents.every),
             route("/api/incidents/{id}", self.incidents.one),
             route("/api/incidents/{id}/acknowledge", self.incidents.acknowledge, "POST"),

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from trilens import __version__
 from trilens.model.life import Phase
+from trilens.serve.cases.cases_openapi import CASE_TYPES, case_paths
 from trilens.serve.delivery_openapi import DELIVERY_TYPES, delivery_paths
 from trilens.serve.detection.finding_answers import FindingAnswer
 from trilens.serve.envelope import JSON
@@ -42,6 +43,7 @@ async def openapi(_request: Request) -> Response:
 def document() -> dict[str, Any]:
     told: tuple[type, ...] = (
         FindingAnswer,
+        *CASE_TYPES,
         *INCIDENT_TYPES,
         *DELIVERY_TYPES,
         *RUN_TYPES,
@@ -87,6 +89,7 @@ def document() -> dict[str, Any]:
                 )
             },
             ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
+            **case_paths(schemas, failure),
             **incident_paths(schemas, failure),
             **delivery_paths(schemas, failure),
             **run_paths(schemas, failure),

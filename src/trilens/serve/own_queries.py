@@ -66,12 +66,23 @@ def answer_from(loop: asyncio.AbstractEventLoop, asked: Coroutine[Any, Any, _T],
         raise SourceError(f"the server stops, or has no answer within {within_s:g} s") from e
 
 
+class SeenSeries(NamedTuple):
+    """One series of a range; moments at which it said nothing are not among them."""
+
+    labels: Mapping[str, str]
+    t_ms: tuple[int, ...]
+    values: tuple[float, ...]
+
+
 class OwnQueries(Protocol):
     async def vector(self, query: str) -> Sequence[Shown]:
         """What a query that gives a vector shows now. Raises TrilensError where there is no answer."""
 
     async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
         """The same at several moments. Series are told apart by `labels`: the query keeps no others."""
+
+    async def series(self, query: str, times: Times) -> Sequence[SeenSeries]:
+        """The same with all labels that there are, for few series."""
 
 
 class EmbeddedQueries:
@@ -106,6 +117,23 @@ class EmbeddedQueries:
             values = np.where(answer.present, values, np.nan)
         return Matrix(list(zip(*columns, strict=True)), values)
 
+    async def series(self, query: str, times: Times) -> Sequence[SeenSeries]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._matrices, self._compute_series, query, times)
+
+    def _compute_series(self, query: str, times: Times) -> list[SeenSeries]:
+        start_ms, step_ms, _ = times
+        answer = Engine(self._samples).range(query, start_ms, times.end_ms, step_ms, QueryGuard())
+        there = answer.present if answer.present is not None else ~np.isnan(answer.values)
+        found = []
+        for row in range(len(answer.labels)):
+            at = np.flatnonzero(there[row])
+            moments = tuple((start_ms + at * step_ms).tolist())
+            found.append(
+                SeenSeries(answer.labels.labels(row), moments, tuple(answer.values[row, at].tolist()))
+            )
+        return found
+
 
 class UpstreamQueries:
     def __init__(self, upstream: Upstream) -> None:
@@ -125,6 +153,21 @@ class UpstreamQueries:
         try:
             # Of a large fleet there are a million points, and others wait for this loop.
             return await asyncio.to_thread(_read_matrix, answer["data"]["result"], times, labels)
+        except (LookupError, TypeError, ValueError, AttributeError) as e:
+            raise SourceError(f"the metric source {self._upstream.url} answered with no matrix") from e
+
+    async def series(self, query: str, times: Times) -> Sequence[SeenSeries]:
+        answer = await self._upstream.range(query, times.start_ms, times.end_ms, times.step_ms)
+        self._check(answer)
+        try:
+            return [
+                SeenSeries(
+                    one["metric"],
+                    tuple(round(float(t_s) * 1000) for t_s, _ in one["values"]),
+                    tuple(float(value) for _, value in one["values"]),
+                )
+                for one in answer["data"]["result"]
+            ]
         except (LookupError, TypeError, ValueError, AttributeError) as e:
             raise SourceError(f"the metric source {self._upstream.url} answered with no matrix") from e
 

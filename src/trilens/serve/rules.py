@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from trilens.alert.blindness import BlindRule
     from trilens.alert.evaluation import GroupState, RuleState
     from trilens.alert.rule import Rule, RuleGroup
+    from trilens.model.alert import Alert
     from trilens.settings.tree import Settings
 
 Blind: TypeAlias = "dict[tuple[RuleGroup, AlertingRule], BlindRule]"
@@ -126,9 +127,13 @@ class RulesApi:
         return reply(request, {"groups": answer})
 
     async def alerts(self, request: Request) -> Response:
-        active = (rule.active for state in self._states() for rule in state.rules)
-        found = [alert for one in active if one is not None for alert in one.alerts()]
-        return reply(request, {"alerts": [alert_answer(alert) for alert in found]})
+        return reply(request, {"alerts": [alert_answer(alert) for alert in active_alerts(self._states())]})
+
+
+def active_alerts(states: Sequence[GroupState]) -> list[Alert]:
+    """Those that are pending or fire."""
+    active = (rule.active for state in states for rule in state.rules)
+    return [alert for one in active if one is not None for alert in one.alerts()]
 
 
 def _group(state: GroupState, rules: list[dict[str, Any]]) -> dict[str, Any]:

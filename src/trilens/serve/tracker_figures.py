@@ -1,5 +1,5 @@
 """What Trilens knows of a run and its tracker does not: GPU-hours, how busy the GPUs were, what it cost and
-how much of that was of use.
+how much of that was of use, and why it went wrong.
 
 Cost, goodput and GPU-hours are the ledger's, once it has booked every hour of the run. What is not known is
 not among the figures: a part of the truth would be taken for all of it.
@@ -23,10 +23,11 @@ from trilens.model.run import RunId
 from trilens.model.tracked_run import RUN_TAG
 from trilens.promql.annotations import quote
 from trilens.serve.own_queries import answer_from
+from trilens.serve.run_verdicts import OF_VERDICT
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from trilens.serve.own_queries import OwnQueries
 
     Figure = float | str
+    Verdicts = Callable[[RunId, Sequence[RankProcess], str | None], Mapping[str, Figure] | None]
 
 log = logging.getLogger(__name__)
 
@@ -66,17 +68,22 @@ class Runs(Protocol):
 
 
 class Known(NamedTuple):
-    """`again_s` is after how many seconds they may be others; None where they will not."""
+    """`again_s` is after how many seconds they may be others; None where they will not. What is in `unasked`
+    stays as it was last written: nobody could be asked."""
 
     figures: Mapping[str, Figure]
     again_s: float | None
+    unasked: tuple[str, ...] = ()
 
 
 class RunFigures:
     """What is known of a tracker's run: by its tag, or by what the program itself said of its tracker."""
 
-    def __init__(self, runs: Runs, queries: OwnQueries, book: LedgerBook) -> None:
+    def __init__(
+        self, runs: Runs, queries: OwnQueries, book: LedgerBook, verdicts: Verdicts | None = None
+    ) -> None:
         self._runs = runs
+        self._verdicts = verdicts
         self._queries = queries
         self._book = book
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,7 +105,9 @@ class RunFigures:
         spent = run_spending(self._book, processes, now_ms)
         held = gpu_time(processes, now_ms)
         figures = _figures(spent, held, self._utilization(held))
-        return Known(figures, self._again_s(processes, spent, now_ms))
+        verdict = self._verdicts(processes[0].run, processes, run.state) if self._verdicts is not None else {}
+        unasked = OF_VERDICT if verdict is None else ()
+        return Known({**figures, **(verdict or {})}, self._again_s(processes, spent, now_ms), unasked)
 
     def utilization(self, run: RunId) -> float | None:
         """How busy its GPUs were, of all the time that it held them."""

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from trilens.model.tracked_run import OURS
+from trilens.serve.run_verdicts import OF_VERDICT
 from trilens.serve.tracker_figures import COST, LOOKED_AFTER_MS, OF_LEDGER, PROVISIONAL, SOON_S
 
 if TYPE_CHECKING:
@@ -53,10 +54,12 @@ class WriteBack:
         known = self._known(run)
         if known is not None and self._tracker.takes(run):
             changed = {name: value for name, value in known.figures.items() if stands.get(name) != value}
-            gone = [name for name in OF_LEDGER if name in stands and name not in known.figures]
+            kept = {name: stands[name] for name in known.unasked if name in stands}
+            still = {*known.figures, *kept}
+            gone = [name for name in (*OF_LEDGER, *OF_VERDICT) if name in stands and name not in still]
             if changed or gone:
                 self._tracker.send(run, {**known.figures, **dict.fromkeys(gone)})
-                stands = known.figures
+                stands = {**known.figures, **kept}
         if is_over and (_is_long_ago(run) if known is None else known.again_s is None):
             self._written.pop(name, None)
             return True

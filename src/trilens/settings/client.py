@@ -26,13 +26,15 @@ class ClientSettings:
 
     server: str
     token: str | None
+    is_named: bool = True  # or nobody said which, and it is where one is by default
 
 
 def load_client_settings(
     server: str | None = None, environ: Mapping[str, str] | None = None
 ) -> ClientSettings:
     environ = os.environ if environ is None else environ
-    url = (server or environ.get(SERVER_VARIABLE) or DEFAULT_SERVER).rstrip("/")
+    named = server or environ.get(SERVER_VARIABLE)
+    url = (named or DEFAULT_SERVER).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise ConfigError(f"{url!r} is not an http:// or https:// URL", hint=f"for example {DEFAULT_SERVER}")
     token = environ.get(TOKEN_VARIABLE) or None
@@ -40,4 +42,4 @@ def load_client_settings(
         token = read_text(Path(file), TOKEN_FILE_VARIABLE).strip() or None
     if token is not None and not is_sendable(token):
         raise ConfigError(f"the token {UNSENDABLE}")
-    return ClientSettings(url, token)
+    return ClientSettings(url, token, is_named=bool(named))

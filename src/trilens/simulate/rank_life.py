@@ -40,7 +40,7 @@ _LAUNCHERS: Final = {
     JobKind.JOB: "job",
     JobKind.MPIJOB: "mpi",
 }
-_VERSIONS: Final = {"python": "3.12.3", "torch": "2.7.0", "nccl": "2.27.3"}
+_VERSIONS: Final = {"python": "3.12.3", "torch": "2.7.0+cu126", "cuda": "12.6", "nccl": "2.27.3"}
 
 
 class Member(NamedTuple):

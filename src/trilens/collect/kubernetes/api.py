@@ -13,7 +13,7 @@ from trilens.collect.kubernetes.wire import Status, Unreadable, decode
 from trilens.model.errors import ConfigError, KubeApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from trilens.collect.kubernetes.access import Access
 
@@ -70,6 +70,32 @@ class KubeApi:
         patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         async with self._answer(path, query, accept, patience) as answer:
             yield _lines(answer.content)
+
+    @asynccontextmanager
+    async def socket(
+        self, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A conversation in both directions, as running a command in a container is one."""
+        try:
+            entry = await self._access.entry()
+            async with self._open_session().ws_connect(
+                entry.server + path,
+                params=query,
+                headers=entry.headers,
+                protocols=(protocol,),
+                ssl=self._tls.current(entry.tls),
+                server_hostname=entry.server_name,
+                proxy=entry.proxy,
+            ) as socket:
+                yield socket
+        except aiohttp.WSServerHandshakeError as e:
+            raise KubeApiError(
+                f"the API server answered {e.status} {e.message}".rstrip(), status=e.status
+            ) from e
+        except (aiohttp.ClientError, OSError) as e:
+            raise KubeApiError(f"no answer from the API server: {_reason(e)}") from e
+        except ConfigError as e:
+            raise KubeApiError(str(e)) from e
 
     @asynccontextmanager
     async def _answer(

@@ -1,0 +1,1 @@
+"""What `trilens doctor` looks at, by layer."""

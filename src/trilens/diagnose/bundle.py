@@ -1,0 +1,124 @@
+"""A case file as one file: a zip with a text for each section, to be read by people and by `--bundle`.
+
+manifest.json       what it is: format, subject, times
+members.json ...    one for each section of the case file
+logs/0000.txt ...   the lines of the logs, in the order of logs.json
+artifacts/0000 ...  what programs sent, in the order of artifacts.json
+"""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import fields, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from trilens.diagnose.case_file import FORMAT, CaseFile, CaseSubject
+from trilens.model.errors import BundleError
+from trilens.model.verdict import Missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO
+
+_MANIFEST: Final = "manifest.json"
+_IN_MANIFEST: Final = ("subject", "from_ms", "to_ms", "made_by")
+_JSON: Final = ConfigDict(ser_json_inf_nan="strings")  # a loss may be NaN, and JSON has no word for it
+_MAX_BYTES: Final = 1 << 30  # of a section when it is unpacked: a small file can pretend to be a huge one
+
+
+class _Manifest(NamedTuple):
+    format: int
+    subject: CaseSubject
+    from_ms: int
+    to_ms: int
+    made_by: str
+
+
+@cache
+def _sections() -> dict[str, TypeAdapter[Any]]:
+    hints = get_type_hints(CaseFile)
+    named = [one.name for one in fields(CaseFile) if one.name not in _IN_MANIFEST]
+    return {name: TypeAdapter(hints[name], config=_JSON) for name in named}
+
+
+def write_bundle(case: CaseFile, to: Path | IO[bytes]) -> None:
+    bare = replace(
+        case,
+        logs=tuple(replace(log, lines=()) for log in case.logs),
+        artifacts=tuple(replace(one, content=b"") for one in case.artifacts),
+    )
+    manifest = _Manifest(FORMAT, case.subject, case.from_ms, case.to_ms, case.made_by)
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as bundle:
+        bundle.writestr(_MANIFEST, TypeAdapter(_Manifest).dump_json(manifest, indent=1))
+        for name, adapter in _sections().items():
+            bundle.writestr(f"{name}.json", adapter.dump_json(getattr(bare, name), indent=1))
+        for at, log in enumerate(case.logs):
+            bundle.writestr(f"logs/{at:04}.txt", "".join(f"{line}\n" for line in log.lines))
+        for at, artifact in enumerate(case.artifacts):
+            bundle.writestr(f"artifacts/{at:04}", artifact.content)
+
+
+def read_bundle(file: Path | IO[bytes]) -> CaseFile:
+    """A section that cannot be read is missing, and the file says so; BundleError where it is no bundle."""
+    try:
+        with zipfile.ZipFile(file) as bundle:
+            return _read(bundle)
+    except (zipfile.BadZipFile, OSError, EOFError) as e:
+        raise BundleError(f"not a bundle: {e}") from e
+
+
+def _read(bundle: zipfile.ZipFile) -> CaseFile:
+    try:
+        manifest = TypeAdapter(_Manifest).validate_json(_content(bundle, _MANIFEST))
+    except (KeyError, ValidationError) as e:
+        raise BundleError(f"not a bundle of Trilens: {_MANIFEST} is missing or cannot be read") from e
+    found: dict[str, Any] = {}
+    missing: list[Missing] = []
+    if manifest.format > FORMAT:
+        what = f"the bundle was made by a newer Trilens ({manifest.made_by}); what is new in it is not seen"
+        missing.append(Missing(what, "update Trilens here"))
+    for name, adapter in _sections().items():
+        try:
+            found[name] = adapter.validate_json(_content(bundle, f"{name}.json"))
+        except KeyError:
+            missing.append(Missing(f"{name} are not in the bundle", "make it with this version of Trilens"))
+        except (ValidationError, zipfile.BadZipFile, EOFError, BundleError) as e:
+            reason = str(e).splitlines()[0]
+            missing.append(Missing(f"{name} of the bundle cannot be read: {reason}", "make the bundle again"))
+    case = CaseFile(manifest.subject, manifest.from_ms, manifest.to_ms, manifest.made_by, **found)
+    return replace(
+        case,
+        logs=tuple(
+            replace(log, lines=tuple(text.decode("utf-8", "replace").split("\n")[:-1]))
+            for at, log in enumerate(case.logs)
+            if (text := _member(bundle, f"logs/{at:04}.txt", missing)) is not None
+        ),
+        artifacts=tuple(
+            replace(one, content=content)
+            for at, one in enumerate(case.artifacts)
+            if (content := _member(bundle, f"artifacts/{at:04}", missing)) is not None
+        ),
+        missing=(*case.missing, *missing),
+    )
+
+
+def _member(bundle: zipfile.ZipFile, name: str, missing: list[Missing]) -> bytes | None:
+    try:
+        return _content(bundle, name)
+    except (KeyError, zipfile.BadZipFile, EOFError, BundleError) as e:
+        missing.append(Missing(f"{name} of the bundle cannot be read: {e}", "make the bundle again"))
+        return None
+
+
+def _content(bundle: zipfile.ZipFile, name: str) -> bytes:
+    told = bundle.getinfo(name)
+    if told.file_size > _MAX_BYTES:
+        raise BundleError(f"{name} is {told.file_size} bytes; at most {_MAX_BYTES} are read")
+    with bundle.open(told) as file:
+        content = file.read(_MAX_BYTES + 1)  # what it says of its size may be a lie
+    if len(content) > _MAX_BYTES:
+        raise BundleError(f"{name} is more than {_MAX_BYTES} bytes")
+    return content

@@ -1,0 +1,205 @@
+"""Gathers case files from the live system, and has the trees walked over them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from trilens import __version__
+from trilens.diagnose.case_file import CaseAlert, CaseFile, CaseTarget, SubjectKind
+from trilens.serve.cases.about import About, Objects, Probed
+from trilens.serve.cases.outputs import ask_outputs, kernel_logs
+from trilens.serve.cases.series import Places, ask_series
+from trilens.serve.cases.without_secrets import without_secrets
+from trilens.store.workloads import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from trilens.collect.target import TargetStatus
+    from trilens.model.alert import Alert
+    from trilens.model.query import QueryGuard
+    from trilens.model.workload import PodKey
+    from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.cases.about import ObjectSource
+    from trilens.serve.cases.records import CaseRecords, Known
+    from trilens.serve.cases.run_records import CaseRuns, KnownRuns
+    from trilens.serve.cases.subjects import Meant, Subjects
+    from trilens.serve.own_queries import OwnQueries
+
+_MOST_TARGETS: Final = 500
+_GPU_METRICS: Final = ("dcgm", "gpu", "trilens-agent")  # what jobs that tell of GPUs are called by
+
+
+class Wish(NamedTuple):
+    """What somebody asks: about whom, and since when."""
+
+    written: str
+    namespace: str | None
+    from_ms: int
+    to_ms: int
+    executes: bool = False  # whether commands may be run in its containers
+
+
+class _Kept(NamedTuple):
+    """What was read in one go, in a thread."""
+
+    meant: Meant
+    known: Known
+    runs: KnownRuns
+    case: CaseFile  # with what the store has
+    executes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """`agents` is None where none is asked, `targets` and `alerts` tell of the present."""
+
+    subjects: Subjects
+    records: CaseRecords
+    runs: CaseRuns
+    objects: ObjectSource
+    queries: OwnQueries
+    agents: AgentIntake | None
+    targets: Callable[[], Sequence[TargetStatus]]
+    alerts: Callable[[], Sequence[Alert]]
+
+    def read(self, wish: Wish, guard: QueryGuard | None) -> _Kept:
+        """What the store has, in a thread. NotFound where nobody is meant, RequestError where several are."""
+        meant = self.subjects.find(wish.written, wish.namespace, wish.to_ms, guard)
+        span = Span(wish.from_ms, wish.to_ms)
+        known = self.records.read(meant, span, guard)
+        runs = self.runs.read(meant, known, span, guard)
+        findings = self.records.findings_of(
+            known, _nodes(meant, known), {one.run for one in runs.runs}, span, guard
+        )
+        case = CaseFile(
+            meant.subject,
+            wish.from_ms,
+            wish.to_ms,
+            __version__,
+            workloads=known.workloads,
+            members=known.members,
+            phases=known.phases,
+            events=known.events,
+            findings=findings,
+            gpus=known.gpus,
+            runs=runs.runs,
+            ranks=runs.ranks,
+            steps=runs.steps,
+            notes=runs.notes,
+            suspects=runs.suspects,
+            artifacts=runs.artifacts,
+            missing=runs.missing,
+        )
+        return _Kept(meant, known, runs, case, wish.executes)
+
+    async def complete(self, kept: _Kept) -> CaseFile:
+        """With what others have to be asked for. Belongs to the loop of `objects`."""
+        known, case = kept.known, kept.case
+        nodes = _nodes(kept.meant, known)
+        about = About(
+            case.subject.cluster,
+            known.keys,
+            known.pods,
+            nodes,
+            case.subject.name if case.subject.kind is SubjectKind.NODE else None,
+        )
+        places = Places(
+            {one.uuid for one in known.gpus},
+            nodes,
+            {pod.name for pod in known.pods},
+            {one.run for one in kept.runs.runs},
+            case.subject.namespace,
+            case.subject.cluster,
+            known.workloads[0].key.name if known.workloads else "",
+        )
+        objects, series, outputs = await asyncio.gather(
+            self._objects(about),
+            ask_series(self.queries, places, case.from_ms, case.to_ms),
+            ask_outputs(self.agents, known.members, _ranks_of_pods(kept)),
+        )
+        probed = await self.objects.probe(about, objects.objects) if kept.executes else Probed()
+        return await asyncio.to_thread(
+            lambda: without_secrets(
+                replace(
+                    case,
+                    objects=objects.objects,
+                    kinds=objects.kinds,
+                    series=series.series,
+                    logs=(*outputs.logs, *kernel_logs(case.events)),
+                    targets=tuple(self._targets(known, nodes)),
+                    alerts=tuple(self._alerts(known, nodes, case)),
+                    probes=probed.probes,
+                    missing=(
+                        *case.missing,
+                        *objects.missing,
+                        *series.missing,
+                        *outputs.missing,
+                        *probed.missing,
+                    ),
+                )
+            )
+        )
+
+    async def _objects(self, about: About) -> Objects:
+        asked = await self.objects.ask(about)
+        others = await asyncio.to_thread(self.objects.neighbours, about, asked.objects)
+        objects, missing = (*asked.objects, *others.objects), (*asked.missing, *others.missing)
+        return Objects(objects, missing, asked.kinds)
+
+    def _targets(self, known: Known, nodes: Collection[str]) -> Iterable[CaseTarget]:
+        """Those of its pods and nodes, and those that should tell of its GPUs and are down."""
+        pods = {(pod.namespace, pod.name) for pod in known.pods}
+        found = []
+        for one in self.targets():
+            labels = one.labels
+            host = labels.get("instance", "").rpartition(":")[0]
+            named = {labels.get(name) for name in ("node", "kubernetes_node", "Hostname")} | {host}
+            is_own = (labels.get("namespace"), labels.get("pod")) in pods or not named.isdisjoint(nodes)
+            tells_of_gpus = any(word in one.job.lower() for word in _GPU_METRICS)
+            if is_own or (tells_of_gpus and one.health != "up"):
+                found.append(_target(one))
+        return found[:_MOST_TARGETS]
+
+    def _alerts(self, known: Known, nodes: Collection[str], case: CaseFile) -> Iterable[CaseAlert]:
+        workloads = {(key.namespace, key.name) for key in known.keys}
+        pods = {(pod.namespace, pod.name) for pod in known.pods}
+        uuids, runs = {one.uuid for one in known.gpus}, {one.run for one in case.runs}
+        for one in self.alerts():
+            labels = dict(one.labels)
+            namespace = labels.get("namespace", "")
+            if (
+                (namespace, labels.get("workload", "")) in workloads
+                or (namespace, labels.get("pod", "")) in pods
+                or labels.get("UUID") in uuids
+                or labels.get("run") in runs
+                or (labels.get("node") in nodes and "workload" not in labels)
+            ):
+                yield CaseAlert(labels, dict(one.annotations), str(one.state), one.active_ms)
+
+
+def _nodes(meant: Meant, known: Known) -> frozenset[str]:
+    return known.nodes | {meant.subject.name} if meant.subject.kind is SubjectKind.NODE else known.nodes
+
+
+def _ranks_of_pods(kept: _Kept) -> Mapping[PodKey, int]:
+    """Of pods that are one rank each: torchrun puts eight into one, whose output is nobody's alone."""
+    by_uid: defaultdict[str, set[int]] = defaultdict(set)
+    for process in kept.runs.ranks:
+        if process.pod_uid:
+            by_uid[process.pod_uid].add(process.rank)
+    for seat in kept.known.gpus:
+        if seat.pod is not None and seat.rank is not None:
+            by_uid[seat.pod.uid].add(seat.rank)
+    return {pod: min(ranks) for pod in kept.known.pods if len(ranks := by_uid.get(pod.uid, set())) == 1}
+
+
+def _target(one: TargetStatus) -> CaseTarget:
+    scraped = round(one.last_scrape_s * 1000) if one.last_scrape_s is not None else None
+    is_up = None if scraped is None else one.health == "up"
+    return CaseTarget(
+        one.job, one.labels.get("instance", one.scrape_url), one.labels, is_up, one.last_error, scraped
+    )

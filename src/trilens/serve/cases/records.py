@@ -1,0 +1,166 @@
+"""What the store has of a case: workloads, pods, phases, GPUs, faults, findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trilens.diagnose.case_file import GpuSeat, SubjectKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from trilens.model.event import EventRecord
+    from trilens.model.finding import FindingInterval, Subject
+    from trilens.model.gpu import BindingInterval, Gpu
+    from trilens.model.life import MembershipInterval, PhaseInterval
+    from trilens.model.query import QueryGuard
+    from trilens.model.workload import GpuUuid, PodKey, Workload, WorkloadKey
+    from trilens.serve.cases.subjects import Meant
+    from trilens.store.events import EventRecords
+    from trilens.store.findings import FindingRecords
+    from trilens.store.gpus import GpuRecords
+    from trilens.store.workloads import Span, WorkloadRecords
+
+_MOST_EVENTS: Final = 10_000  # that are looked at: a broken GPU may write thousands of lines an hour
+_KEPT_EVENTS: Final = 2_000
+_PHASES: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The workload that it is about first; members and phases in the order of their beginning."""
+
+    workloads: tuple[Workload, ...]
+    members: tuple[MembershipInterval, ...]
+    phases: tuple[PhaseInterval, ...]
+    gpus: tuple[GpuSeat, ...]
+    events: tuple[EventRecord, ...]
+
+    @property
+    def keys(self) -> frozenset[WorkloadKey]:
+        return frozenset(one.key for one in self.workloads)
+
+    @property
+    def pods(self) -> frozenset[PodKey]:
+        return frozenset(one.membership.pod for one in self.members)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return _nodes(self.members, self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRecords:
+    """Thread-safe."""
+
+    workloads: WorkloadRecords
+    gpus: GpuRecords
+    events: EventRecords
+    findings: FindingRecords
+
+    def read(self, meant: Meant, span: Span, guard: QueryGuard | None) -> Known:
+        workloads, members, phases = self._lives(meant, span, guard)
+        pods = {one.membership.pod for one in members}
+        gpus = self._seats(meant, pods, span, guard)
+        nodes = _nodes(members, gpus)
+        if meant.subject.kind is SubjectKind.NODE:
+            nodes |= {meant.subject.name}
+        return Known(workloads, members, phases, gpus, self._events_of(nodes, pods, span, guard))
+
+    def findings_of(
+        self,
+        known: Known,
+        nodes: Collection[str],
+        runs: Collection[str],
+        span: Span,
+        guard: QueryGuard | None,
+    ) -> tuple[FindingInterval, ...]:
+        """Those of its workloads, pods, runs, nodes and GPUs."""
+        found = self.findings.during(span.start_ms, span.end_ms, guard=guard)
+        uuids = {one.uuid for one in known.gpus}
+        keys, pods = known.keys, known.pods
+
+        def concerns(subject: Subject) -> bool:
+            if subject.workload is not None:
+                return subject.workload in keys
+            if subject.run is not None:
+                return subject.run in runs
+            if subject.gpu is not None:
+                return subject.gpu in uuids
+            return subject.pod in pods or subject.node in nodes
+
+        return tuple(one for one in found if concerns(one.finding.subject))
+
+    def _lives(
+        self, meant: Meant, span: Span, guard: QueryGuard | None
+    ) -> tuple[tuple[Workload, ...], tuple[MembershipInterval, ...], tuple[PhaseInterval, ...]]:
+        if meant.subject.kind is SubjectKind.NODE:
+            return self._on_node(meant, span, guard)
+        history = meant.history
+        assert history is not None  # a pod is known by its place in a workload
+        members = history.members
+        if meant.subject.kind is SubjectKind.POD and meant.member is not None:
+            pod = meant.member.membership.pod
+            members = [one for one in members if one.membership.pod == pod]
+        there = [one for one in members if one.to_ms is None or one.to_ms >= span.start_ms]
+        if not there:  # all are gone: those of its last life
+            last = max((one.membership.attempt for one in members), default=0)
+            there = [one for one in members if one.membership.attempt == last]
+        return (history.record,), tuple(there), tuple(history.phases[-_PHASES:])
+
+    def _on_node(
+        self, meant: Meant, span: Span, guard: QueryGuard | None
+    ) -> tuple[tuple[Workload, ...], tuple[MembershipInterval, ...], tuple[PhaseInterval, ...]]:
+        cluster, node = meant.subject.cluster, meant.subject.name
+        workloads, members, phases = [], [], []
+        for history in self.workloads.during(span, cluster=cluster or None, guard=guard):
+            here = [one for one in history.members if one.node == node]
+            if here:
+                workloads.append(history.record)
+                members += here
+                phases += history.phases[-_PHASES:]
+        return tuple(workloads), tuple(members), tuple(phases)
+
+    def _seats(
+        self, meant: Meant, pods: Collection[PodKey], span: Span, guard: QueryGuard | None
+    ) -> tuple[GpuSeat, ...]:
+        bindings = [
+            one
+            for one in self.gpus.bindings_of(pods, span.end_ms, guard)
+            if one.to_ms is None or one.to_ms >= span.start_ms
+        ]
+        uuids = {one.binding.gpu.uuid for one in bindings}
+        there = {one.gpu.key.uuid: one.gpu for one in self.gpus.gpus_named(uuids, span.end_ms, guard)}
+        if meant.subject.kind is SubjectKind.NODE:
+            for one in self.gpus.gpus_at(span.end_ms, node=meant.subject.name, guard=guard):
+                there[one.gpu.key.uuid] = one.gpu
+        return tuple(_seats(there, bindings))
+
+    def _events_of(
+        self, nodes: Collection[str], pods: Collection[PodKey], span: Span, guard: QueryGuard | None
+    ) -> tuple[EventRecord, ...]:
+        """The latest, oldest first."""
+        uids = {pod.uid for pod in pods}
+        found = self.events.between(span.start_ms, span.end_ms, limit=_MOST_EVENTS, guard=guard)
+        ours = [one for one in found if one.node in nodes or any(hit.uid in uids for hit in one.victims)]
+        return tuple(reversed(ours[:_KEPT_EVENTS]))
+
+
+def _nodes(members: Iterable[MembershipInterval], gpus: Iterable[GpuSeat]) -> frozenset[str]:
+    return frozenset({one.node for one in members} | {seat.node for seat in gpus}) - {""}
+
+
+def _seats(gpus: Mapping[GpuUuid, Gpu], bindings: Sequence[BindingInterval]) -> Iterable[GpuSeat]:
+    """The latest holder of each; of one that nobody holds, none."""
+    held = {one.binding.gpu.uuid: one.binding for one in bindings}
+    for uuid in sorted({*gpus, *held}):
+        gpu, binding = gpus.get(uuid), held.get(uuid)
+        yield GpuSeat(
+            uuid,
+            gpu.node if gpu is not None else "",
+            gpu.index if gpu is not None else "",
+            gpu.model if gpu is not None else "",
+            binding.pod if binding is not None else None,
+            binding.rank if binding is not None else None,
+        )
