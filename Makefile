@@ -45,11 +45,14 @@ up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./tr
 	$(COMPILE)
 	@$(BIN)/trilens up $(ARGS)
 
+# Tests wait for servers half of the time: one process more than there are cores. More than four gain nothing.
+WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
+
 # Without an API server the other tests can still run, and those that need it say so.
 test: $(DEV) servers ## all tests, with real servers where they can be had
 	-@tools/kubernetes
 	$(COMPILE)
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 lint: $(DEV) ## formatting, style, types, and which folder may import which
 	$(BIN)/ruff format --no-cache --check .

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
+
 RUN = {**TORCHRUN, "TORCHELASTIC_RUN_ID": "sweep-7", "WORLD_SIZE": "2", "MASTER_ADDR": "gpu-1"}
 TOKEN = "a token of the agents"
 FAULT = LAST.replace("pid=523", "pid=701")

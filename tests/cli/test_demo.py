@@ -11,6 +11,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import psutil
+import pytest
 
 from servers import free_port, until
 from trilens.cli.demo import TRY
@@ -21,6 +22,9 @@ from trilens_process import TRILENS, clean_environment, trilens
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+pytestmark = pytest.mark.long
+
 
 GPUS = 64
 HOUR_MS = 3_600_000

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 async def test_a_program_that_fails_is_found(tmp_path: Path) -> None:
     settings = validate({"storage": {"data_dir": str(tmp_path / "data")}, "rules": {"builtin": False}})
     system = System(settings, None, lambda: settings)
-    loop, found = asyncio.get_running_loop(), asyncio.Event()
+    loop, looked, found = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
     def heard(_scene: Scene, changes: Changes) -> None:
+        loop.call_soon_threadsafe(looked.set)
         if changes.opened:
             loop.call_soon_threadsafe(found.set)
 
@@ -33,6 +34,7 @@ async def test_a_program_that_fails_is_found(tmp_path: Path) -> None:
         await system.start()
         transport = httpx.ASGITransport(system.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await asyncio.wait_for(looked.wait(), 60)  # of what was before, who is silent may still come back
             sender = Sender()
             ended = {"t_ms": int(time.time() * 1000) + 1, "how": "failed", "error": "ValueError: no labels"}
             body = sender.first(5) + sender.batch(end=ended)

@@ -23,6 +23,9 @@ from trilens.store.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
+
 CHILD = Path(__file__).with_name("crash_child.py")
 ROUNDS = 15
 RECORD_ROUNDS = 3

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 import yaml
 
 from kubernetes_client import NAMESPACES, NODES, PODS, Resource
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from kubernetes_api import KubernetesServer
     from kubernetes_client import Json, KubernetesClient
+
+pytestmark = pytest.mark.long
+
 
 PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
 PODS_OF_JOB = ["train-master-0", "train-worker-0", "train-worker-1", "train-worker-2"]

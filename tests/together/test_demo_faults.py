@@ -7,6 +7,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from receivers_at_work import Alertmanager
 from servers import free_port
 from trilens.cli.demo_stage import NAMESPACE, QUICK, chosen
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trilens.cli.demo_stage import ShownFault
+
+pytestmark = pytest.mark.long
+
 
 LONGEST_S = 420  # of a show that takes two and a half minutes, on a machine that is busy with other tests
 LOOK_S = 1.0

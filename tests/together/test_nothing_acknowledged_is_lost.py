@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 from servers import until
 from small_disk import small_disk
@@ -20,6 +21,9 @@ from trilens_process import server
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+pytestmark = pytest.mark.long
+
 
 BEGIN_MS = (int(time.time()) - 3000) * 1000
 WRITERS = 3

@@ -24,6 +24,9 @@ from trilens_process import server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
+
 HUNT = os.environ.get("TRILENS_EXAMPLES")
 
 

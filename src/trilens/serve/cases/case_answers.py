@@ -67,7 +67,7 @@ class CaseSubjectAnswer(msgspec.Struct, frozen=True):
     name: str
 
 
-class WhyAnswer(msgspec.Struct, frozen=True):
+class VerdictsAnswer(msgspec.Struct, frozen=True):
     """The surest verdict first; `missing` is what could not be gathered for any."""
 
     subject: CaseSubjectAnswer

@@ -15,7 +15,7 @@ from trilens.diagnose.masked_names import masked_names
 from trilens.diagnose.told import told
 from trilens.diagnose.walk import why
 from trilens.model.errors import RequestError
-from trilens.serve.cases.case_answers import WhyAnswer
+from trilens.serve.cases.case_answers import VerdictsAnswer
 from trilens.serve.cases.gathering import Wish
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 
@@ -42,7 +42,7 @@ class CasesApi:
         runner = self._questions.runner
 
         def body() -> bytes:
-            answer = msgspec.convert(told(case, why(Case(case))), WhyAnswer)
+            answer = msgspec.convert(told(case, why(Case(case))), VerdictsAnswer)
             return success(msgspec.json.encode(answer))
 
         packed = await runner.run(request, runner.guard(), lambda: pack(body(), accepts_gzip(request)))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trilens.serve.cases.case_answers import WhyAnswer
+from trilens.serve.cases.case_answers import VerdictsAnswer
 from trilens.serve.openapi_pieces import operation, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CASE_TYPES: Final[tuple[type, ...]] = (WhyAnswer,)
+CASE_TYPES: Final[tuple[type, ...]] = (VerdictsAnswer,)
 
 _TRUTH: Final = {"type": "string", "enum": ["true", "false"]}
 _WISH: Final = [
@@ -36,6 +36,6 @@ def case_paths(schemas: Mapping[type, dict[str, Any]], failure: dict[str, Any]) 
         "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
     }
     return {
-        "/api/why": {"get": operation("Why something is wrong.", _WISH, schemas[WhyAnswer], failure)},
+        "/api/why": {"get": operation("Why something is wrong.", _WISH, schemas[VerdictsAnswer], failure)},
         "/api/case": {"get": zipped},
     }
