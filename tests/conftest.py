@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from kubernetes_api import KubernetesServer, kubernetes_server
 from kubernetes_client import NAMESPACES
+from trilens.serve import lean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """A server keeps pandas out of its process. This one is not its alone: other tests need pandas."""
+    sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "__module__", "") != lean.__name__]
 
 
 @pytest.fixture(scope="session")
