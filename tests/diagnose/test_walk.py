@@ -123,6 +123,13 @@ def test_evidence_that_fails_is_missing_and_the_walk_goes_on(says: dict[str, Ans
     assert "is_ready failed" in verdict.missing[0].what
 
 
+def test_an_answer_that_no_tree_knows_is_missing_and_the_walk_goes_on(says: dict[str, Answer]) -> None:
+    says["is_ready"] = Answer(("perhaps",))
+    [verdict] = why(CASE, _trees())
+    assert verdict.cause == "too-hot"
+    assert "perhaps" in verdict.missing[0].what
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [

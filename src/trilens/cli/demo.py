@@ -18,6 +18,7 @@ TRY = (
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
     ("what is wrong, by cause, with what to do (a minute in; more goes wrong later)", "incidents"),
     ("the same one by one, with what it rests on", "findings"),
+    ("why it hangs: the questions that were asked, their answers, what is missing", "why vision-finetune-1"),
     ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
     ("what is inside a checkpoint, over all restarts", "lineage llm-pretrain-1 --checkpoint 2000"),
     ("the GPUs, and who holds them", "gpus"),

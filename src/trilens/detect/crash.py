@@ -32,7 +32,7 @@ CODE: Final = "D010"
 
 _SHOWN_MS: Final = 15 * 60_000
 _RESTART_MS: Final = 2 * 60_000  # for so long a container that is up again is told of, or a pod that is gone
-_KILLED_MS: Final = 12_000  # until a process that was killed is taken for lost, and seen so
+_MISSED_MS: Final = 60_000  # by then a process that was killed is taken for lost, however rarely it told
 _ROUNDED_MS: Final = 1_000  # Kubernetes writes whole seconds
 _LATE_MS: Final = 3_000  # clocks, and the time until an exception has left a program
 _ERROR_LENGTH: Final = 200
@@ -85,8 +85,9 @@ class Crash:
             falls = [*_fallen_ranks(job, around), *_fallen_pods(job, known, scene.now_ms)]
             falls = [fall for fall in falls if scene.now_ms - fall.at_ms <= _SHOWN_MS]
             falls = _without_those_let_go(job, falls)
-            if not self._looking.is_settled:  # who is silent may come back, and what is old may be mended
-                falls = [fall for fall in falls if fall.is_exact and fall.at_ms >= self._looking.since_ms]
+            if not self._looking.is_settled:
+                # What was before may be mended, and who was not heard since may only look for this server.
+                falls = [fall for fall in falls if fall.at_ms >= self._looking.since_ms]
             if not falls:
                 known.root = None
             elif not _may_follow_another(job, falls, scene.now_ms):
@@ -150,12 +151,14 @@ def _heartbeat_ms(fall: _Fall) -> float:
 
 
 def _may_follow_another(job: JobView, falls: Sequence[_Fall], now_ms: int) -> bool:
-    """Whether all that have gone say that another one has: it may have been killed, and not be missed yet."""
+    """Whether all that have gone say that another one has, and there is one of which nothing was heard since:
+    it may have been killed, and not be missed yet."""
     if not all(fall.is_follower for fall in falls):
         return False
+    first_ms = min(fall.at_ms for fall in falls)
     fallen = {fall.rank.rank for fall in falls if fall.rank is not None}
-    is_whole = all(rank.rank in fallen for rank in job.ranks)
-    return not is_whole and now_ms - min(fall.at_ms for fall in falls) < _KILLED_MS
+    is_silent = any(rank.rank not in fallen and rank.heard_ms <= first_ms + _LATE_MS for rank in job.ranks)
+    return is_silent and now_ms - first_ms < _MISSED_MS
 
 
 def _may_have_fallen(job: JobView, known: _Known) -> bool:

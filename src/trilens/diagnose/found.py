@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trilens.diagnose.answer import Answer
 from trilens.model.finding import FindingKind, Subject
 from trilens.model.verdict import Fact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from trilens.diagnose.case import Case
     from trilens.model.finding import Finding, FindingInterval
@@ -25,6 +26,13 @@ def facts_of(interval: FindingInterval) -> tuple[Fact, ...]:
     doubts = (Fact(f"doubt: {one.text}", source) for one in finding.doubts)
     told = (Fact(one.text, f"evidence of {finding.code}") for one in finding.evidence)
     return (first, *list(dict.fromkeys((*told, *doubts)))[:_FEW])
+
+
+def answer_of(interval: FindingInterval, value: str, names: Mapping[str, str]) -> Answer:
+    """What a detector saw is the answer, as sure as it was."""
+    finding = interval.finding
+    facts, since_ms = facts_of(interval), finding.onset_ms
+    return Answer((value,), facts, finding.confidence, names, subject=finding.subject, since_ms=since_ms)
 
 
 def whom(finding: Finding) -> str:

@@ -91,11 +91,11 @@ class _Walk:
     def _look(self, by: str) -> Answer:
         try:
             answer = FUNCTIONS[by].look(self._case)
+            assert {*answer.values} <= {*FUNCTIONS[by].answers, UNKNOWN}, f"it gave {answer.values}"
         except Exception as e:
             # One object of a shape that nobody thought of must not hide what the others tell.
             log.exception("evidence could not be looked at, which is a defect", extra={"function": by})
             return Answer.unknown(Missing(f"{by} failed: {e!r}", "tell the authors of Trilens"))
-        assert {*answer.values} <= {*FUNCTIONS[by].answers, UNKNOWN}, f"{by} gave {answer.values}"
         return answer
 
 

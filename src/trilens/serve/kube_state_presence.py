@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trilens.model.errors import TrilensError
 from trilens.serve.kube_state_page import MARKER
+from trilens.serve.looking_often import LookingOften
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from trilens.serve.kube_state import KubeStateExport
     from trilens.serve.own_queries import OwnQueries, Shown
-
-log = logging.getLogger(__name__)
 
 # Some pods of each kube-state-metrics with the time of their last sample: the labels of one show of which
 # cluster it tells. What we wrote ourselves has no job, and what a Prometheus scraped from us has the marker.
@@ -35,36 +30,20 @@ class KubeStatePresence:
     def __init__(self, queries: OwnQueries, export: KubeStateExport) -> None:
         self._queries = queries
         self._export = export
-        self._task: asyncio.Task[None] | None = None
+        unanswered = "cannot tell whether kube-state-metrics is scraped"
+        self._looking = LookingOften(self.look, _LOOK_S, unanswered)
 
     async def start(self) -> None:
         if self._export.mode == "auto":
-            self._task = asyncio.create_task(self._look_often())
+            await self._looking.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._looking.stop()
 
     async def look(self) -> None:
         """Raises TrilensError when there is no answer: what was found last then stays."""
         shown = await self._queries.vector(QUERY)
         self._export.found(foreign_jobs(shown, self._export, time.time()))
-
-    async def _look_often(self) -> None:
-        is_told = False
-        while True:
-            try:
-                await self.look()
-                is_told = False
-            except TrilensError as e:
-                if not is_told:
-                    log.warning("cannot tell whether kube-state-metrics is scraped", extra={"error": str(e)})
-                    is_told = True
-            except Exception:  # a defect in looking must not end it
-                log.exception("looking for a kube-state-metrics failed")
-            await asyncio.sleep(_LOOK_S)
 
 
 class KnownPods(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.answer import Answer, evidence
-from trilens.diagnose.found import facts_of, frozen_ranks, rank_name, rank_subject, whom
+from trilens.diagnose.found import answer_of, frozen_ranks, rank_name, rank_subject, whom
 from trilens.diagnose.scheduling.waiting import node_of, pod_key
 from trilens.diagnose.trouble import ended_containers, is_followed, node_gone
 from trilens.model.finding import FindingKind, Subject
@@ -136,14 +136,7 @@ def _by_finding(case: Case, crash: FindingInterval, gone: Sequence[_Gone]) -> An
 def _found(interval: FindingInterval, how: str, error: str) -> Answer:
     finding = interval.finding
     names = {"gone": whom(finding), "error": error, "gone_node": finding.subject.node or "its node"}
-    return Answer(
-        (how,),
-        facts_of(interval),
-        finding.confidence,
-        names,
-        subject=finding.subject,
-        since_ms=finding.onset_ms,
-    )
+    return answer_of(interval, how, names)
 
 
 def _taken_away(case: Case, gone: Sequence[_Gone]) -> Answer | None:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.answer import Answer, evidence
-from trilens.diagnose.found import facts_of
+from trilens.diagnose.found import answer_of
 from trilens.model.finding import FindingKind
 from trilens.model.verdict import Fact, Missing
 
@@ -49,14 +49,7 @@ def loss_does(case: Case) -> Answer:
         if interval.ended_ms is not None:
             break
         finding = interval.finding
-        return Answer(
-            (_CAUSES[finding.cause],),
-            facts_of(interval),
-            finding.confidence,
-            {"curve": finding.text},
-            subject=finding.subject,
-            since_ms=finding.onset_ms,
-        )
+        return answer_of(interval, _CAUSES[finding.cause], {"curve": finding.text})
     for alert in case.file.alerts:
         name = alert.labels.get("alertname", "")
         if name in _ALERTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.answer import Answer, evidence
-from trilens.diagnose.found import facts_of, whom
+from trilens.diagnose.found import answer_of, whom
 from trilens.diagnose.pace import SLOWER, paces
 from trilens.diagnose.recent import earlier, late, now
 from trilens.diagnose.scheduling.waiting import node_of
@@ -51,14 +51,7 @@ def held_down_by(case: Case) -> Answer:
             "held_text": finding.text,
             "held_node": finding.subject.node or "its node",
         }
-        return Answer(
-            (finding.cause,),
-            facts_of(interval),
-            finding.confidence,
-            names,
-            subject=finding.subject,
-            since_ms=finding.onset_ms,
-        )
+        return answer_of(interval, finding.cause, names)
     reasons = case.series("gpu-throttled")
     if not reasons:
         return Answer.unknown(
@@ -119,14 +112,7 @@ def slow_rank(case: Case) -> Answer:
             "slow_node": finding.subject.node or "its node",
         }
         how = finding.cause if finding.cause in ("compute", "data") else "compute"
-        return Answer(
-            (how,),
-            facts_of(interval),
-            finding.confidence,
-            names,
-            subject=finding.subject,
-            since_ms=finding.onset_ms,
-        )
+        return answer_of(interval, how, names)
     known = paces(case)
     if len(known) < 2:
         return Answer.unknown(Missing("how fast each rank is", "have all ranks call trilens.init()"))

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
 import time
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from trilens.model.alert import Alert, AlertState
-from trilens.model.errors import SourceError, TrilensError
+from trilens.model.errors import SourceError
 from trilens.model.labels import make_labels
+from trilens.serve.looking_often import LookingOften
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trilens.model.labels import Labels
-
-log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 15.0
 _VALID_MS: Final = 10 * 60_000  # a server that does not answer has not said that they are over
@@ -45,16 +41,14 @@ class AlertsElsewhere:
         self._take = take
         self._clock_ms = clock_ms
         self._firing: dict[Labels, Alert] = {}
-        self._task: asyncio.Task[None] | None = None
+        unanswered = "alerts of the metric source are not seen"
+        self._looking = LookingOften(self.look, _LOOK_S, unanswered)
 
     async def start(self) -> None:
-        self._task = asyncio.create_task(self._look_often())
+        await self._looking.start()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._looking.stop()
 
     async def look(self) -> None:
         """Raises SourceError when there is no answer: what fired last then goes on."""
@@ -69,20 +63,6 @@ class AlertsElsewhere:
         self._firing = firing
         if firing or over:
             self._take([*firing.values(), *over])
-
-    async def _look_often(self) -> None:
-        is_told = False
-        while True:
-            try:
-                await self.look()
-                is_told = False
-            except TrilensError as e:
-                if not is_told:
-                    log.warning("alerts of the metric source are not seen", extra={"error": str(e)})
-                    is_told = True
-            except Exception:  # a defect in looking must not end it
-                log.exception("asking the metric source for its alerts failed")
-            await asyncio.sleep(_LOOK_S)
 
 
 def _read(told: list[dict[str, Any]], now_ms: int) -> list[Alert]:
