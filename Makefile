@@ -12,7 +12,7 @@ DEV := $(VENV)/.dev-installed
 COMPILE = @$(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers kubernetes demo demo-faults up test lint format bench bench-detect clean
+.PHONY: help setup servers kubernetes demo demo-faults up test lint format bench bench-detect bench-why clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -67,6 +67,10 @@ format: $(DEV) ## rewrite the code in the house format
 bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 20 minutes on two cores): what is found, how soon, how rightly
 	$(COMPILE)
 	@$(BIN)/python -m bench.detect $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+bench-why: $(DEV) ## causes against a labelled set (SEED=n; some minutes): how often they are right, and never surely wrong
+	$(COMPILE)
+	@$(BIN)/python -m bench.verdicts $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written to bench/RESULTS.md
 	$(COMPILE)

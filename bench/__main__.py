@@ -13,6 +13,7 @@ from pathlib import Path
 import trilens
 from bench import (
     cluster,
+    cordon,
     dataset,
     disk,
     intake,
@@ -98,6 +99,10 @@ def run_why(args: argparse.Namespace) -> list[str]:
     return [report.verdicts(why.run(OUT, ranks=args.case_ranks))]
 
 
+def run_cordon(args: argparse.Namespace) -> list[str]:
+    return [report.cordon(cordon.run(OUT, faults=args.faults))]
+
+
 PARTS = {
     "intake": run_intake,
     "query": run_queries,
@@ -108,6 +113,7 @@ PARTS = {
     "ledger": run_ledger,
     "round": run_round,
     "why": run_why,
+    "cordon": run_cordon,
 }
 
 
@@ -143,6 +149,7 @@ def main() -> int:
     parser.add_argument("--ranks-seconds", type=int, default=60)
     parser.add_argument("--step-records", type=int, default=100_000_000, help="over which lineage is asked")
     parser.add_argument("--case-ranks", type=int, default=256, help="of the job that `why` is asked of")
+    parser.add_argument("--faults", type=int, default=10, help="upon which a node is closed")
     args = parser.parse_args()
     chosen = args.only.split(",")
     if unknown := set(chosen) - set(PARTS):

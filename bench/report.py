@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import re
+import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -332,6 +333,27 @@ def header(command: str, versions: str) -> str:
         "# Benchmark results\n\n"
         f"`{command.strip()}` on {datetime.now(UTC):%Y-%m-%d}, {machine()}.\n{versions}\n\n"
         "All servers ran on this machine in this run, on the same data. Medians; smaller is better.\n"
+    )
+
+
+def cordon(took_s: Sequence[float]) -> str:
+    rows = [
+        (
+            "**from the kernel's line to a node that is closed**: median",
+            f"{statistics.median(took_s):.2f} s",
+            "20 s",
+        ),
+        ("worst", f"{max(took_s):.2f} s", "20 s"),
+    ]
+    return "\n".join(
+        [
+            "## From a fault to a closed node",
+            "",
+            f"{len(took_s)} Xids 79 in a node's kernel log, at times of their own; an agent, a server whose "
+            "policy approves that code beforehand, and a Kubernetes API server.",
+            "",
+            table(("what", "Trilens", "goal: at most"), rows),
+        ]
     )
 
 

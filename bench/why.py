@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trilens.diagnose.bundle import read_bundle, write_bundle
 from trilens.diagnose.case import Case
-from trilens.diagnose.case_file import CaseFile, LogKind, LogText
+from trilens.diagnose.case_file import CaseFile, CaseTarget, LogKind, LogText
 from trilens.diagnose.masked_names import masked_names
 from trilens.diagnose.walk import why
 from trilens.model.kubernetes import KubeObject
@@ -81,7 +81,12 @@ def run(out: Path, *, ranks: int) -> WhyResult:
         gathered_s = time.perf_counter() - began
     finally:
         store.close()
-    case = replace(case, objects=tuple(_objects(ranks, now_ms)), logs=tuple(_logs(ranks, now_ms)))
+    case = replace(
+        case,
+        objects=tuple(_objects(ranks, now_ms)),
+        logs=tuple(_logs(ranks, now_ms)),
+        targets=tuple(_targets(ranks, now_ms)),
+    )
     file = out / "case.zip"
     cleaned, cleaned_s = _timed(lambda: without_secrets(case))
     _, written_s = _timed(lambda: write_bundle(cleaned, file))
@@ -203,6 +208,18 @@ def _objects(ranks: int, now_ms: int) -> Iterator[KubeObject]:
         yield KubeObject(
             "lab", "", "v1", "Node", "", node, f"u-{node}", "1", now_ms, None, {}, {}, (), status
         )
+
+
+def _targets(ranks: int, now_ms: int) -> Iterator[CaseTarget]:
+    """An exporter on each node, and each program; the one that left answers no more."""
+    for number in range(-(-ranks // _PER_POD)):
+        node = f"gpu-{number}"
+        yield CaseTarget("dcgm", f"{node}:9400", {"node": node}, True, scraped_ms=now_ms)
+    for rank in range(ranks):
+        pod, is_up = _pod(rank // _PER_POD), rank != _GONE
+        labels = {"namespace": pod.namespace, "pod": pod.name, "node": f"gpu-{rank // _PER_POD}"}
+        error = "" if is_up else "connection refused"
+        yield CaseTarget("programs", f"{pod.name}:{9000 + rank}", labels, is_up, error, now_ms)
 
 
 def _logs(ranks: int, now_ms: int) -> Iterator[LogText]:

@@ -23,7 +23,7 @@ class NoRecords:
 
     during = named = members_at = members_among = _nothing
     gpus_at = gpus_named = bindings_at = bindings_of = _nothing
-    between = runs = open = _nothing
+    between = runs = open = latest = _nothing
 
     def held_back(self) -> dict[str, Any]:
         return {}

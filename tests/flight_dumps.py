@@ -10,7 +10,6 @@ from trilens.diagnose.flight.reading import DumpSource, read_dumps, read_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from trilens.diagnose.flight.flight_verdict import FlightVerdict
 
@@ -64,11 +63,3 @@ def sources(dumps: Mapping[int, Mapping[str, Any]]) -> list[DumpSource]:
 def judged(dumps: Mapping[int, Mapping[str, Any]], stacks: Mapping[int, str] | None = None) -> FlightVerdict:
     read = {rank: stack for rank, text in (stacks or {}).items() if (stack := read_stack(text)) is not None}
     return judge_dumps(read_dumps(sources(dumps), read))
-
-
-def of_gloo(file: Path) -> tuple[dict[int, Any], dict[int, str]]:
-    """What gloo_flight/job.py recorded: dumps and stacks by rank."""
-    told = json.loads(file.read_text())
-    dumps = {int(name.rpartition("_")[2]): one for name, one in told["dumps"].items()}
-    stacks = {int(name.removeprefix("stacks-rank")[:-4]): one for name, one in told["stacks"].items()}
-    return dumps, stacks

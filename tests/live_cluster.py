@@ -36,6 +36,16 @@ class LiveCluster(NamedTuple):
     namespace: str
     node: str
     folder: Path
+    agent: HttpTarget
+
+    def tell_faults(self, *faults: tuple[str, int]) -> None:
+        """What the agent tells from here on, after its first: nodes and codes."""
+        told = [
+            {**_fault(node, self.namespace, None), "number": n, "id": f"{node}-{n}", "code": code}
+            for n, (node, code) in enumerate(faults, 2)
+        ]
+        answer = {"ledger": f"ledger-{self.namespace}", "events": told}
+        self.agent.say(json.dumps(answer), "/v1/events")
 
     def get(self, path: str, **params: str) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", params=params, timeout=60)
@@ -48,11 +58,13 @@ class LiveCluster(NamedTuple):
 
 
 @contextmanager
-def live_cluster(kubernetes: KubernetesServer, folder: Path, name: str) -> Iterator[LiveCluster]:
-    """`name` is that of the namespace, and a part of the node's."""
+def live_cluster(
+    kubernetes: KubernetesServer, folder: Path, name: str, *, policy: Json | None = None
+) -> Iterator[LiveCluster]:
+    """`name` is that of the namespace, and a part of the node's; `policy` is that of `trilens fix`."""
     admin, node = kubernetes.client(), f"{name}-node"
     admin.create(NAMESPACES, {"metadata": {"name": name}})
-    _make_node(admin, node)
+    make_node(admin, node)
     _make_job(admin, name, "waiting", node=None)
     runs = _make_job(admin, name, "running", node=node)
     agent = HttpTarget()
@@ -60,17 +72,20 @@ def live_cluster(kubernetes: KubernetesServer, folder: Path, name: str) -> Itera
     agent.say(json.dumps({"ledger": f"ledger-{name}", "events": [_fault(node, name, runs)]}), "/v1/events")
     agent.say(json.dumps({"pods": [_output(runs)]}), "/v1/output")
     with agent:
-        settings = {
+        settings: Json = {
             "kubernetes": {"clusters": {"lab": {"kubeconfig": str(kubernetes.kubeconfig())}}},
             "agents": {
                 "interval": "200ms",
                 "scrape_config": {"static_configs": [{"targets": [agent.address]}]},
             },
         }
+        if policy is not None:
+            (folder / "policy.yaml").write_text(yaml.safe_dump(policy))
+            settings["cure"] = {"policy": "policy.yaml"}
         config = folder / "trilens.yaml"
         config.write_text(yaml.safe_dump(settings))
         with server(folder, "--config", str(config)) as (url, _):
-            cluster = LiveCluster(url, name, node, folder)
+            cluster = LiveCluster(url, name, node, folder, agent)
             until(lambda: _is_seen(cluster), "the jobs are not seen")
             yield cluster
 
@@ -81,7 +96,7 @@ def _is_seen(cluster: LiveCluster) -> bool:
     return len(found) == 2 and bool(events)
 
 
-def _make_node(admin: KubernetesClient, name: str) -> None:
+def make_node(admin: KubernetesClient, name: str) -> None:
     admin.create(NODES, {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}})
     amounts = {"nvidia.com/gpu": "8", "cpu": "64", "memory": "512Gi", "pods": "110"}
     ready = [{"type": "Ready", "status": "True"}]
@@ -159,7 +174,9 @@ def _tell(admin: KubernetesClient, namespace: str, pod: Json) -> None:
     admin.create(EVENTS, event, namespace)
 
 
-def _fault(node: str, namespace: str, pod: Json) -> dict[str, Any]:
+def _fault(node: str, namespace: str, pod: Json | None) -> dict[str, Any]:
+    """`pod` is whom it hit, if any."""
+    hit = [{"namespace": namespace, "name": "running-0", "uid": pod["metadata"]["uid"]}] if pod else []
     return {
         "number": 1,
         "id": f"{node}-1",
@@ -167,7 +184,7 @@ def _fault(node: str, namespace: str, pod: Json) -> dict[str, Any]:
         "t_ms": int(time.time() * 1000),
         "kind": "xid",
         "code": 31,
-        "text": "NVRM: Xid (PCI:0000:1b:00): 31, pid=463, name=python, Ch 00000008, intr 00000000. MMU Fault",
+        "text": "Ch 00000008, intr 00000000. MMU Fault",
         "title": "a fault of memory access",
         "asks": None,
         "uuid": "GPU-1",
@@ -176,7 +193,7 @@ def _fault(node: str, namespace: str, pod: Json) -> dict[str, Any]:
         "pid": 463,
         "process_name": "python",
         "process": None,
-        "pods": [{"namespace": namespace, "name": "running-0", "uid": pod["metadata"]["uid"]}],
+        "pods": hit,
     }
 
 

@@ -23,6 +23,7 @@ from trilens.promql.memory import MemorySource
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
 from trilens.serve.cases.cases_api import CasesApi
+from trilens.serve.cure.cure_api import CureApi
 from trilens.serve.delivery_apis import DeliveryApis
 from trilens.serve.detection.findings import FindingsApi
 from trilens.serve.detection.keeper import DetectionState
@@ -243,6 +244,7 @@ class Api:
             FindingsApi(lambda: self.detection, self.findings, asked),
             IncidentsApi(self.open_incidents, self.incidents, self.untold, asked),
             CasesApi(self.cases, asked),
+            CureApi(None, NoRecords(), self.cases, asked),
         )
 
     def _run_apis(self) -> RunApis:

@@ -16,7 +16,7 @@ from bench.detect.runner import each, main_part, sweep_part
 if TYPE_CHECKING:
     from bench.detect.scoring import Outcome
 
-REPORTED_SEED = 4711  # detectors were tuned with seeds below 100, and looked at with 2026
+REPORTED_SEED = 60601  # detectors were tuned with seeds below 100, and looked at with 2026 and 4711
 
 
 def main() -> int:

@@ -12,13 +12,21 @@ from bench.detect.scoring import START_MS, jobs_hit
 from bench.detect.watched import WatchedWorld
 from trilens.collect.kubernetes.objects import ObjectReader
 from trilens.detect.scene import Figure
-from trilens.diagnose.case_file import CaseFile, CaseSeries, CaseSubject, GpuSeat, RankSteps, SubjectKind
+from trilens.diagnose.case_file import (
+    CaseFile,
+    CaseSeries,
+    CaseSubject,
+    GpuSeat,
+    LogKind,
+    LogText,
+    RankSteps,
+    SubjectKind,
+)
 from trilens.model.kubernetes import GroupKind
-from trilens.model.life import MembershipInterval, PhaseInterval
-from trilens.model.workload import Membership, Workload
+from trilens.model.workload import Workload
 from trilens.serve.cases.kinds import CASE_KINDS
 from trilens.simulate.objects import resource_of
-from trilens.simulate.world import World
+from trilens.simulate.world import Silent, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bench.detect.episodes import Episode
-    from trilens.detect.scene import RankView, Scene, Telemetry
+    from trilens.detect.scene import PodView, RankView, Scene, Telemetry
     from trilens.model.kubernetes import KubeObject
     from trilens.simulate.truth import FaultTruth
 
@@ -48,17 +56,41 @@ class Lived(NamedTuple):
 
 
 def live_through(episode: Episode, after_s: float) -> Lived:
-    telling = 128 if episode.told_by == "records" else 0
-    world = World(episode.scenario, start_ms=START_MS, seed=episode.seed, telling_ranks=telling)
-    watched = WatchedWorld(world, episode.seed, slow=False, programs_seen=episode.told_by == "metrics")
+    [lived] = looks(episode, [after_s])
+    return lived
+
+
+def looks(episode: Episode, after_s: Sequence[float]) -> Iterator[Lived]:
+    """An episode with a fault, looked at so many seconds after it began, in this order."""
+    watched = _watched(episode)
+    world = watched.world
     scene = watched.go_on()
-    while not world.truth.faults or world.now_ms < world.truth.faults[0].from_ms + 1000 * after_s:
+    while not world.truth.faults:
         assert world.now_ms < START_MS + 1000 * episode.seconds, f"{episode.key}: the fault found no target"
         scene = watched.go_on()
     truth = world.truth.faults[0]
-    known = {one.workload.uid for one in scene.jobs if one.workload is not None}
-    hit = sorted(jobs_hit(truth, world.truth.gpus) & known)
-    return Lived(tuple(case_of(watched, scene, uid) for uid in hit), truth)
+    for seconds in after_s:
+        while world.now_ms < truth.from_ms + 1000 * seconds:
+            scene = watched.go_on()
+        known = {one.workload.uid for one in scene.jobs if one.workload is not None}
+        hit = sorted(jobs_hit(truth, world.truth.gpus) & known)
+        yield Lived(tuple(case_of(watched, scene, uid) for uid in hit), truth)
+
+
+def calm_looks(episode: Episode, at_s: Sequence[float]) -> Iterator[Sequence[CaseFile]]:
+    """An episode in which nothing goes wrong: all its jobs, so many seconds after its beginning."""
+    watched = _watched(episode)
+    scene = watched.go_on()
+    for seconds in at_s:
+        while watched.world.now_ms < START_MS + 1000 * seconds:
+            scene = watched.go_on()
+        yield [case_of(watched, scene, one.workload.uid) for one in scene.jobs if one.workload is not None]
+
+
+def _watched(episode: Episode) -> WatchedWorld:
+    telling = 128 if episode.told_by == "records" else 0
+    world = World(episode.scenario, start_ms=START_MS, seed=episode.seed, telling_ranks=telling)
+    return WatchedWorld(world, episode.seed, slow=False, programs_seen=episode.told_by == "metrics")
 
 
 def case_of(watched: WatchedWorld, scene: Scene, job_uid: str) -> CaseFile:
@@ -66,24 +98,23 @@ def case_of(watched: WatchedWorld, scene: Scene, job_uid: str) -> CaseFile:
     [job] = [one for one in scene.jobs if one.workload is not None and one.workload.uid == job_uid]
     key = job.workload
     assert key is not None
-    telemetry, rows = scene.telemetry, job.rows
+    kept, telemetry, rows = watched.kept, scene.telemetry, job.rows
     nodes = {telemetry.places[row].node for row in rows} | {pod.node for pod in job.pods}
     run = job.run.run if job.run is not None else None
     processes = [one.process for one in job.ranks if one.process is not None]
+    events = tuple(one for one in scene.events if one.node in nodes)
     return CaseFile(
         CaseSubject(SubjectKind.WORKLOAD, key.cluster, key.namespace, key.name),
         scene.now_ms - _SINCE_MS,
         scene.now_ms,
         workloads=(Workload(key),),
-        members=tuple(MembershipInterval(Membership(pod.pod, key), pod.node, 0) for pod in job.pods),
-        phases=(PhaseInterval(key, job.attempt, job.phase, "", job.phase_since_ms or 0),)
-        if job.phase
-        else (),
+        members=tuple(one for one in kept.lives.values() if one.membership.workload == key),
+        phases=tuple(one for one in kept.phases.values() if one.workload == key),
         objects=tuple(_objects(watched, key.cluster, key.namespace, nodes)),
-        events=tuple(one for one in scene.events if one.node in nodes),
+        events=events,
         findings=tuple(
             one
-            for one in watched.fast.watch.open
+            for one in (*watched.fast.watch.open, *watched.fast.ended)
             if one.finding.subject.workload == key
             or (run is not None and one.finding.subject.run == run)
             or (one.finding.subject.workload is None and one.finding.subject.node in nodes)
@@ -94,6 +125,9 @@ def case_of(watched: WatchedWorld, scene: Scene, job_uid: str) -> CaseFile:
         ranks=tuple(processes),
         steps=tuple(_steps(rank) for rank in job.ranks if len(rank.steps)),
         notes=tuple(note for rank in job.ranks for note in rank.notes),
+        artifacts=tuple(one for one in watched.artifacts if one.run == run),
+        logs=tuple(_logs(watched, job.pods)),
+        targets=tuple(one for one in watched.scraper.targets.values() if one.instance in nodes),
     )
 
 
@@ -104,8 +138,23 @@ def _objects(watched: WatchedWorld, cluster: str, namespace: str, nodes: set[str
         kind = _KINDS.get(GroupKind(resource.group, resource.kind))
         metadata = body["metadata"]
         is_near = metadata.get("namespace") == namespace or metadata["name"] in nodes
-        if kind is not None and is_near:
+        is_neighbour = resource.kind == "Pod" and body["spec"].get("nodeName") in nodes
+        if kind is not None and (is_near or is_neighbour):
             yield reader.read(kind, resource.version, orjson.dumps(body))
+
+
+def _logs(watched: WatchedWorld, pods: Sequence[PodView]) -> Iterator[LogText]:
+    """As agents send them: the last life of a container, and the one before it."""
+    keys = {pod.pod.uid: pod.pod for pod in pods}
+    for node in sorted({pod.node for pod in pods if pod.node}):
+        try:
+            told = watched.world.output(node)
+        except (Silent, KeyError):
+            continue
+        for one in told:
+            for life, lines in sorted(one.runs.items()) if one.pod_uid in keys else ():
+                name = one.container if life == max(one.runs) else f"{one.container} (run {life})"
+                yield LogText(LogKind.CONTAINER, name, tuple(lines), node, keys[one.pod_uid], is_cut=True)
 
 
 def _seats(telemetry: Telemetry, rows: Sequence[int]) -> Iterator[GpuSeat]:

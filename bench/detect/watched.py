@@ -18,6 +18,7 @@ from trilens.collect.runs.intake import RunIntake
 from trilens.detect.detectors import all_detectors
 from trilens.detect.records import RankRecords
 from trilens.detect.watch import Watch
+from trilens.diagnose.case_file import CaseTarget
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.serve.detection.gpu_window import GpuWindow
 from trilens.serve.detection.places import GpusSeen
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from trilens.detect.scene import Scene
     from trilens.model.event import EventRecord
     from trilens.model.finding import Finding, FindingInterval, FindingKey
-    from trilens.model.run import RankProcess, RunFacts, RunId, StepRecord
+    from trilens.model.life import MembershipInterval, PhaseInterval
+    from trilens.model.run import ArtifactRecord, RankProcess, RunFacts, RunId, StepRecord
     from trilens.model.run_commit import Position, RunCommit
     from trilens.model.run_sums import Tail
-    from trilens.model.workload import GpuUuid, Membership
+    from trilens.model.workload import GpuUuid, Membership, WorkloadKey
     from trilens.resolve.present import ClusterState
     from trilens.simulate.world import World
 
@@ -54,6 +56,7 @@ _GPUS_MS: Final = 15_000
 _HEARTBEAT_S: Final = 2.5  # the SDK promises one every 2 s
 _SLOTS: Final = 2  # in which a look's time is divided: what is scraped and told comes in one of them
 _MINUTE: Final = timedelta(minutes=1)
+_REFUSED: Final = "connection refused"  # what a server would have met there
 _SCRAPE: Final = ScrapeConfig(job_name="simulated", scrape_interval=_MINUTE, scrape_timeout=_MINUTE)
 
 
@@ -62,6 +65,8 @@ class Kept:
 
     def __init__(self) -> None:
         self.members: dict[str, Membership] = {}  # by pod uid
+        self.lives: dict[tuple[str, int], MembershipInterval] = {}  # by pod uid and begin
+        self.phases: dict[tuple[WorkloadKey, int, int], PhaseInterval] = {}  # by attempt and begin
         self.told: list[EventRecord] = []
 
     @property
@@ -72,12 +77,13 @@ class Kept:
     def events(self) -> Kept:
         return self
 
-    def membership(self, interval: object) -> None:
-        member = interval.membership  # type: ignore[attr-defined]
+    def membership(self, interval: MembershipInterval) -> None:
+        member = interval.membership
         self.members[member.pod.uid] = member
+        self.lives[member.pod.uid, interval.from_ms] = interval
 
-    def phase(self, interval: object) -> None:
-        del interval
+    def phase(self, interval: PhaseInterval) -> None:
+        self.phases[interval.workload, interval.attempt, interval.from_ms] = interval
 
     def workload(self, record: object) -> None:
         del record
@@ -137,6 +143,7 @@ class Scraper:
         self._samples = samples
         self._chance = chance
         self._targets: dict[str, TargetIngest] = {}
+        self.targets: dict[str, CaseTarget] = {}  # as a server would tell of them
         self._slots: dict[str, int] = {}
 
     def exporters(self, slot: int | None) -> None:
@@ -156,6 +163,7 @@ class Scraper:
                 self._scrape(uid, labels, partial(self._world.metrics_text, uid))
         for gone in self._targets.keys() - here:
             self._samples.end(self._targets.pop(gone).fail(), self._world.now_ms)
+            del self.targets[gone]
 
     def _scrape(self, name: str, labels: dict[str, str], text: Callable[[], bytes]) -> None:
         target = self._targets.get(name)
@@ -167,10 +175,18 @@ class Scraper:
             body = text()
         except (Silent, KeyError):
             self._samples.end(target.fail(), now_ms)
+            self.targets[name] = CaseTarget(
+                labels["job"], labels["instance"], labels, False, _REFUSED, now_ms
+            )
             return
+        self.targets[name] = CaseTarget(labels["job"], labels["instance"], labels, True, "", now_ms)
         read: ScrapedSamples = target.read(body, openmetrics=False, t_ms=now_ms)
         self._samples.append(*read.batch)
         self._samples.end(read.stale, now_ms)
+
+
+def _target(labels: Mapping[str, str], error: str, now_ms: int) -> CaseTarget:
+    return CaseTarget(labels["job"], labels["instance"], labels, not error, error, now_ms)
 
 
 class PodSeries:
@@ -219,12 +235,13 @@ class Watcher:
         self.scenes = Scenes(sources(window, ScrapedRanks(told)))  # type: ignore[arg-type]
         self.watch = Watch(all_detectors())
         self.said: list[Said] = []
+        self.ended: list[FindingInterval] = []
         self._told: dict[tuple[FindingKey, int], set[FindingKey]] = {}  # of each that was opened
 
     def look(self, now_ms: int) -> Scene:
         self._clock["now"] = now_ms
         scene = self.scenes.scene(now_ms)
-        self.watch.look(scene)
+        self.ended += self.watch.look(scene).ended
         for interval in self.watch.open:
             if interval.finding.confidence >= SAID_FROM and interval.seen_ms == now_ms:
                 self._hear(interval, now_ms)
@@ -246,14 +263,15 @@ class WatchedWorld:
         self.samples = Samples()
         self._chance = Random(f"scrapes of {seed}")
         self._agents_ms = self._chance.randrange(0, _AGENTS_MS, LOOK_MS)
-        self._kept = Kept()
-        self._objects = FollowedObjects(world, self._kept, CLUSTER)  # type: ignore[arg-type]
-        self._events = KernelEvents(world, self._kept)  # type: ignore[arg-type]
+        self.kept = Kept()
+        self._objects = FollowedObjects(world, self.kept, CLUSTER)  # type: ignore[arg-type]
+        self._events = KernelEvents(world, self.kept)  # type: ignore[arg-type]
         self._records = RankRecords()
+        self.artifacts: list[ArtifactRecord] = []
         self._runs = NoRuns()
         self._intake = RunIntake(self._runs, on_kept=self._take, clock_s=self._now_s, time_s=self._now_s)
-        self._scraper = Scraper(world, self.samples, self._chance)
-        self._gpus = GpuBindings(self._kept, LastReports(self.samples), self._objects)  # type: ignore[arg-type]
+        self.scraper = Scraper(world, self.samples, self._chance)
+        self._gpus = GpuBindings(self.kept, LastReports(self.samples), self._objects)  # type: ignore[arg-type]
         self._start_ms = world.now_ms
         self._programs_seen = programs_seen
         self._pods = PodSeries(self.samples)
@@ -273,7 +291,7 @@ class WatchedWorld:
             self._runs,
             self._members,
             lambda: GpusSeen(self._gpus.now.gpus, self._gpus.held, self._gpus.now.told.reports),
-            self._kept,
+            self.kept,
             lambda: (),
             self._objects,
         )
@@ -282,10 +300,11 @@ class WatchedWorld:
         return self.world.now_ms / 1000
 
     def _take(self, commit: RunCommit) -> None:
+        self.artifacts += commit.artifacts
         self._records.take(commit, self.world.now_ms)
 
     def _members(self) -> Mapping[tuple[RunId, int, str], Membership]:
-        members = self._kept.members
+        members = self.kept.members
         return {
             process_key(process): members[process.pod_uid]
             for process in self._intake.processes()
@@ -300,13 +319,13 @@ class WatchedWorld:
             early_ms = self._chance.randrange(part_ms // 2)  # nothing comes at the very moment
             self.world.advance(begin_ms + (slot + 1) * part_ms - early_ms)
             self._objects.look()
-            self._scraper.exporters(slot)
+            self.scraper.exporters(slot)
             self._tell()
         now_ms = begin_ms + LOOK_MS
         self.world.advance(now_ms)
         passed_ms = now_ms - self._start_ms
         if self._programs_seen or passed_ms % _PROGRAMS_MS == 0:
-            self._scraper.programs()
+            self.scraper.programs()
         if passed_ms % _AGENTS_MS == self._agents_ms:
             self._events.look()
         if passed_ms % _KUBE_STATE_MS == 0:
@@ -324,8 +343,8 @@ class WatchedWorld:
         """So far as the classic rules see: what is scraped."""
         self.world.advance(self.world.now_ms + _KUBE_STATE_MS)
         self._objects.look()
-        self._scraper.exporters(None)
-        self._scraper.programs()
+        self.scraper.exporters(None)
+        self.scraper.programs()
         self._pods.look(self._objects.present(), self.world.now_ms)
 
     def pods_of(self, job_uid: str, node: str) -> set[str]:

@@ -393,6 +393,8 @@ def test_bad_requests(serve: Callable[..., str]) -> None:
     missing = httpx.get(f"{url}/v1/nothing")
     assert missing.status_code == 404
     assert "/v1/events" in missing.json()["pages"]
+    for wait in ("x", "-1", "nan"):
+        assert httpx.get(f"{url}/v1/events", params={"wait": wait}).status_code == 400
     for after in ("-1", "x", "1.5", "٣"):
         refused = httpx.get(f"{url}/v1/events", params={"after": after})
         assert refused.status_code == 400

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 class Asked:
     """A server's asking of the agents that a file names."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, folder: Path, engine: Engine, interval: str = "50ms") -> None:
         self._file = folder / "agents.json"
         self.writer = RecordWriter(engine)
         self.events = EventRecords(engine, self.writer)
         self.records = WorkloadRecords(engine, self.writer)
         section = {"file_sd_configs": [{"files": [str(self._file)], "refresh_interval": "50ms"}]}
         config = load_scrape_config(section, folder, Place(None), "agents")
-        settings = load_settings(overrides={"agents.interval": "50ms"}, environ={})
+        settings = load_settings(overrides={"agents.interval": interval}, environ={})
         self.intake = AgentIntake(
             settings,
             [config],
@@ -137,6 +137,18 @@ def test_a_fault_of_a_machine_whose_clock_is_ahead_has_happened(asked: Asked, no
         until(lambda: asked.events.positions() != {}, "the fault was not taken")
         (event,) = asked.events.between(0, time.time_ns() // 1_000_000, limit=9)
         assert (event.code, event.pid) == (31, 700)
+
+
+def test_a_fault_is_told_when_it_happens_not_when_it_is_asked_for(tmp_path: Path, node: Node) -> None:
+    with Engine.open(tmp_path / "data") as engine, served(node) as target:
+        migrate(engine)
+        asked = Asked(tmp_path, engine, interval="1h")
+        asked.name(target)
+        asked.intake.start()
+        until(lambda: asked.ready() == [1], "it was not asked")
+        node.kernel_log.write(LAST.replace("pid=523", "pid=700"))
+        until(lambda: asked.events.positions() != {}, "the fault was not taken")
+        asked.stop()
 
 
 def test_machines_of_one_name_do_not_end_each_others_processes(

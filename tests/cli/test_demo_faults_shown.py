@@ -73,7 +73,13 @@ def alert(name: str, **labels: str) -> dict[str, Any]:
 def show_of(cluster: Cluster, *names: str, has_alertmanager: bool = True) -> Show:
     faults = chosen(",".join(names))
     scenario = stage(faults)
-    return Show(faults, lambda one: one.fault(scenario), cluster, has_alertmanager=has_alertmanager)
+    return Show(
+        faults,
+        lambda one: one.fault(scenario),
+        cluster,
+        has_alertmanager=has_alertmanager,
+        to_type=lambda arguments: f"trilens {arguments}",
+    )
 
 
 def said(show: Show, at_s: float) -> list[str]:
@@ -147,7 +153,8 @@ def test_an_act_goes_from_its_beginning_to_its_end() -> None:
     cluster.fires = [other, alert("FindingHang", workload="stuck-data-1")]
     assert said(show, 5.0) == []
     cluster.fires.append(alert("FindingStall", workload="stuck-data-1"))
-    assert said(show, 10.0) == ["FindingStall fires: FindingStall!"]
+    fires = said(show, 10.0)
+    assert fires == ["FindingStall fires: FindingStall!", "why: trilens why demo/stuck-data-1"]
     assert said(show, STUCK.lasts_s + 5.0) == [], "it lasts until it has arrived"
     assert cluster.mended == []
     cluster.holds = cluster.fires[-1:]

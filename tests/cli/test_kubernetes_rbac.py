@@ -38,6 +38,15 @@ def test_a_secret_is_granted_by_its_name_alone() -> None:
     assert (said.returncode, "NAMESPACE/NAME" in said.stderr) == (2, True)
 
 
+def test_what_why_reads_besides_is_apart() -> None:
+    wide, _, inside, _ = printed("--why", "-n", "train")
+    assert (wide["metadata"], resources(wide)) == ({"name": "trilens-why"}, {"runtimeclasses"})
+    assert inside["metadata"] == {"name": "trilens-why", "namespace": "train"}
+    assert resources(inside) == {"pods/log", "services", "podgroups"}
+    verbs = {resource: rule["verbs"] for rule in inside["rules"] for resource in rule["resources"]}
+    assert verbs == {"pods/log": ["get"], "services": ["list"], "podgroups": ["list"]}
+
+
 def test_namespaces_account_and_kinds() -> None:
     options = ("-n", "train", "-n", "serve", "--service-account", "watch/lens")
     documents = printed(*options, "--leave-out", "Event", "--add", "Service")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -15,9 +16,6 @@ from trilens.cli.main import app
 from trilens.diagnose.bundle import write_bundle
 from trilens.diagnose.case_file import CaseFile, CaseSubject, LogKind, LogText, SubjectKind
 from trilens.model.errors import BundleError, ConfigError, IntakeError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OOM = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 CLOSED = "n1:7:9 [0] misc/socket.cc:49 NCCL WARN socketProgress: Connection closed by remote peer n2<41109>"
@@ -71,11 +69,44 @@ def test_compressed_logs_and_stdin_are_read(tmp_path: Path) -> None:
 
 def test_of_a_compressed_log_that_is_cut_what_is_there_is_read(tmp_path: Path) -> None:
     packed = tmp_path / "rank1.log.gz"
-    whole = gzip.compress(f"{OOM}\n{'x' * 100}\n".encode() + bytes(range(33, 126)) * 20_000)
-    packed.write_bytes(whole[:-2_000])
+    packed.write_bytes(gzip.compress(f"{OOM}\n{'x' * 100}\n".encode())[:-8])
     told = json.loads(_run(str(packed), "--json"))
-    assert told["class"] in ("gpu-out-of-memory", "unknown")
+    assert told["class"] == "gpu-out-of-memory"
     assert any("cut off" in one["what"] for one in told["missing"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bytes(6_000) + f"{OOM}\n".encode(),
+        f"step 1\n{OOM}\n".encode() + bytes(6_000),
+        f"{OOM}\r\n".encode("utf-16"),
+        f"m\xfcll {OOM}\n".encode("latin-1"),
+        b"y" * 3_000_000 + f"\n{OOM}".encode(),
+        b"99%|###|\r" * 200_000 + OOM.encode(),
+    ],
+    ids=["rotated", "full-disk", "utf-16", "latin-1", "long-line", "progress"],
+)
+def test_text_with_something_else_in_it_is_read(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rank1.log").write_bytes(content)
+    told = json.loads(_run(str(tmp_path), "--json"))
+    assert (told["class"], told["rank"]) == ("gpu-out-of-memory", 1)
+
+
+def test_what_cannot_be_read_in_a_folder_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "rank1.log").write_text(f"{OOM}\n")
+    (tmp_path / "rank2.log").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/rank0\xff.log")).write_text("step 1\n")
+    told = json.loads(_run(str(tmp_path), "--json"))
+    assert (told["rank"], told["lines"]) == (1, 2)
+    assert told["missing"][-1]["what"] == "rank2.log: No such file or directory"
+    assert _run(str(tmp_path)).startswith("gpu-out-of-memory")
+
+
+def test_where_no_log_can_be_read_it_says_so(tmp_path: Path) -> None:
+    (tmp_path / "rank2.log").symlink_to("nowhere")
+    assert "No log could be read." in _run(str(tmp_path))
 
 
 def test_in_a_folder_what_is_no_log_is_passed_over_and_told(tmp_path: Path) -> None:

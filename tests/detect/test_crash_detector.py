@@ -51,7 +51,7 @@ def test_the_first_to_fall_is_apart_from_those_that_followed() -> None:
     _, finding = _found(story)[0]
     assert (finding.cause, finding.subject.rank) == ("out-of-memory", 3)
     (followed,) = [one.text for one in finding.evidence if "followed" in one.text]
-    assert followed == "ranks 0, 1, 2, 4, 5, 6, 7 followed"
+    assert followed == "ranks 0-2, 4-7 followed"
 
 
 def test_a_killed_rank_is_the_first_though_it_is_known_last() -> None:

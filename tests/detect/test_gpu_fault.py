@@ -200,3 +200,19 @@ def test_repeat_offenders() -> None:
     _, finding = _found(story)[0]
     assert (finding.cause, finding.subject.gpu) == ("repeat-offender", "GPU-llm-2")
     assert len({one.key for _, one in _found(story)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "severity", "says"),
+    [
+        ("NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000)", Severity.CRITICAL, "reset it"),
+        ("NETIR_BER_EVENT Nonfatal XC0 i0 Link 01 (0x00000004 0x00000001)", Severity.INFO, "Nothing now"),
+        ("a line that was cut", Severity.WARNING, "nvlink -e"),
+    ],
+)
+def test_what_an_nvlink_xid_asks_for_is_in_its_sub_code(text: str, severity: Severity, says: str) -> None:
+    story = Story()
+    story.events.append(_event(149, 800, text=text))
+    _, found = _found(story)[0]
+    assert (found.cause, found.severity) == ("xid-149", severity)
+    assert says in found.action

@@ -190,6 +190,20 @@ def test_a_process_whose_gpu_keeps_its_memory_is_frozen() -> None:
     assert (finding.cause, finding.subject.rank) == ("gil-held", 4)
 
 
+def test_a_rank_that_is_missed_before_it_is_taken_for_lost_is_known_to_be_locked_in_the_end() -> None:
+    story = Story()
+    story.stop(at_s=800)
+    for rank in range(8):
+        story.says(rank, "forward" if rank == 4 else "grad_sync", 800)
+    story.silence(4, 801)
+    story.end(4, 830, Ending.LOST)
+    story.state(HUNG, from_s=800)
+    story.state(IDLE, rows=[4], from_s=800)
+    told = [(one.cause, one.subject.rank) for _, one in _found(story)]
+    assert told[0] == ("collective", 4)
+    assert told[-1] == ("gil-held", 4)
+
+
 def test_a_note_tells_that_an_interpreter_is_locked() -> None:
     story = Story()
     story.stop(at_s=800)
@@ -207,8 +221,17 @@ def test_a_process_whose_gpu_has_let_its_memory_go_is_dead() -> None:
     assert (finding.cause, finding.subject.rank) == ("process-dead", 4)
 
 
-@pytest.mark.parametrize(("listens", "cause"), [(True, "gil-held"), (False, "process-dead")])
-def test_a_socket_that_is_open_tells_a_locked_process_from_a_dead_one(listens: bool, cause: str) -> None:
+@pytest.mark.parametrize(
+    ("listens", "cause", "says"),
+    [
+        (True, "gil-held", "is alive"),
+        (False, "process-dead", "is dead"),
+        (None, "process-dead", "is not heard: dead, or locked"),
+    ],
+)
+def test_a_socket_that_is_open_tells_a_locked_process_from_a_dead_one(
+    listens: bool | None, cause: str, says: str
+) -> None:
     story = Story(ranks=3)
     _lose(story, 1, 800)
 
@@ -220,6 +243,7 @@ def test_a_socket_that_is_open_tells_a_locked_process_from_a_dead_one(listens: b
     story.change = without_gpus
     _, finding = _found(story)[0]
     assert (finding.cause, finding.subject.rank) == (cause, 1)
+    assert says in finding.text
 
 
 def test_a_node_that_is_gone_is_named() -> None:

@@ -103,7 +103,7 @@ def test_all_of_a_node_are_that_node() -> None:
     _synchronous(story, work)
     found = _found(story)
     assert {(one.subject.rank, one.subject.node) for _, one in found} == {(None, "node-1")}
-    assert "ranks 8, 9" in found[0][1].text
+    assert "ranks 8-15" in found[0][1].text
 
 
 def test_the_worst_of_a_node_is_the_one() -> None:

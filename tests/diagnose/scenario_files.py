@@ -5,7 +5,7 @@ objects.yaml   Kubernetes objects as the API server has them, read through the c
 case.json      other sections of the case file, as a bundle has them; `subject` where it is not Job ml/train
 logs/*         what containers wrote
 expected.json  `cause`, and what holds for that verdict: `at_least` or `below` (confidence), `text_has`,
-               `fix_has`; `first` is false where another cause is surer
+               `fix_has`; `first` is false where another cause is surer, `alone` true where none is there
 """
 
 from __future__ import annotations

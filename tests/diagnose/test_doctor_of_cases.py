@@ -47,7 +47,7 @@ def test_a_servicemonitor_without_the_label_that_the_operator_selects(
 
     monkeypatch.setattr(client, "get", get)
     (found,) = gpus(Evidence(client))
-    assert found.what == "no GPU reports on gpu-1 (8)"
+    assert (found.what, found.is_problem) == ("no GPU reports on gpu-1 (8)", True)
     assert LABEL in found.remedy
     assert asked[-1] == ("/api/why", {"subject": "prod/node/gpu-1"})
 

@@ -8,7 +8,7 @@ import pytest
 
 from flight_dumps import SECOND_NS, START_NS, dump, judged, op
 from trilens.diagnose.flight.flight_verdict import Reason
-from trilens.diagnose.flight.wording import ranks_name
+from trilens.model.rank_names import ranks_name
 
 ALL = {"0": range(4)}
 BEFORE = [op("all_reduce", 1), op("all_reduce", 2)]
@@ -303,3 +303,14 @@ def test_ranks_are_named_in_runs() -> None:
     assert ranks_name([5, 0, 1]) == "ranks 0, 1, 5"
     assert ranks_name([0, 1, 2, 7]) == "ranks 0-2, 7"
     assert ranks_name(range(0, 40, 2)).endswith("14 and more, 20 in all")
+
+
+@pytest.mark.parametrize("call", ["send 0->99999", "recv 5<-", "send"])
+def test_a_send_of_which_nobody_knows_to_whom_is_not_all_that_should_be(call: str) -> None:
+    ranks = {"0": range(3)}
+    waits = dump([op("all_reduce", 1), op("all_reduce", 2, "started")], ranks)
+    sends = dump([op("all_reduce", 1), op(call, 1, "started")], ranks)
+    verdict = judged({0: waits, 1: waits, 2: sends})
+    assert (verdict.reason, verdict.can_tell) == (Reason.UNKNOWN, False)
+    assert verdict.text.startswith("Rank 2 waits in")
+    assert verdict.text.endswith("and no dump says for whom.")

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from bench.verdicts.corpora import FLIGHT_VERDICTS
 
 from servers import require_corpus
 from trilens.diagnose.flight.cause import judge_dumps
 from trilens.diagnose.flight.differences import steps
-from trilens.diagnose.flight.flight_verdict import Reason
 from trilens.diagnose.flight.operations import match
 from trilens.diagnose.flight.reading import DumpSource, read_dumps
 from trilens.diagnose.flight.timeline import Timelines
@@ -21,14 +21,6 @@ PAIRS = (
     "all_reduce_in_ne_out", "state_mismatch", "dtype_mismatch", "gather_nonroot_empty_out",
     "gather_nonroot_out",
 )  # fmt: skip
-VERDICTS = {
-    1: (Reason.NOTHING_PENDING, ()),
-    2: (Reason.NOTHING_PENDING, ()),
-    3: (Reason.NOTHING_PENDING, ()),
-    4: (Reason.MISMATCHED_SHAPE, (0, 1)),  # of two ranks, none is the odd one
-    5: (Reason.NOTHING_PENDING, ()),
-    6: (Reason.NEVER_ENTERED, (0,)),
-}
 
 
 def _collective(event: dict[str, Any]) -> Collective:
@@ -50,7 +42,7 @@ def test_there_is_no_other_pair() -> None:
     assert {one["case"] for one in cases} == {*PAIRS}
 
 
-@pytest.mark.parametrize("case", sorted(VERDICTS))
+@pytest.mark.parametrize("case", sorted(FLIGHT_VERDICTS))
 def test_whole_dumps_come_out_as_stated(case: int) -> None:
     folder = require_corpus("flight-recorder", "cases")
     (file,) = folder.glob(f"e2e_{case}_*.json")
@@ -65,5 +57,5 @@ def test_whole_dumps_come_out_as_stated(case: int) -> None:
             stated = expected.get(name, [None] * len(found))[at]
             assert stated in (None, value)
     verdict = judge_dumps(dumps)
-    assert (verdict.reason, verdict.culprits) == VERDICTS[case]
+    assert (verdict.reason, verdict.culprits) == FLIGHT_VERDICTS[case]
     assert verdict.confidence < 0.8 or not verdict.culprits  # neither case says more than that

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from bench.verdicts.gloo import FLIGHTS, recorded
 
-from flight_dumps import of_gloo
 from run_records import RUN, process
 from trilens.diagnose.case import Case
 from trilens.diagnose.case_file import CaseFile, CaseSeries, CaseSubject, SubjectKind
@@ -16,7 +15,6 @@ from trilens.diagnose.walk import why
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.run import ArtifactRecord, Ending
 
-RECORDED = Path(__file__).parent / "gloo_flight"
 NOW_MS = 1_000_000
 HEARD = {"gpu-utilization": (CaseSeries({"UUID": "GPU-1"}, (NOW_MS - 5_000,), (1.0,)),)}
 SUBJECT = CaseSubject(SubjectKind.WORKLOAD, "c", "ml", "train")
@@ -35,7 +33,7 @@ HANG = _found(FindingKind.HANG, "all-waiting")
 
 
 def _with_dumps(fault: str) -> CaseFile:
-    dumps, stacks = of_gloo(RECORDED / f"{fault}.json")
+    dumps, stacks = recorded(FLIGHTS / f"{fault}.json")
     files = [
         ArtifactRecord(
             RUN, rank, 0, 0, NOW_MS, "flight-recorder", f"trace_rank_{rank}", json.dumps(one).encode()

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from bench.verdicts.gloo import LOG_FAULTS, LOGS
 
 from trilens.diagnose.logs.cause import judge_logs
 from trilens.diagnose.logs.reading import LogSource
 
-LOGS = Path(__file__).parent / "gloo_logs"
 
-
-@pytest.mark.parametrize(
-    ("fault", "cause", "rank"),
-    [
-        ("raise", "exception", 1),
-        ("kill", "killed", 1),
-        ("segv", "crashed", 2),
-        ("exit", "rank-left", 1),
-        ("monitored", "rank-behind", 2),
-        ("shape", "mismatched-shape", 1),
-        ("op", "mismatched-collective", 1),
-        ("mem", "host-out-of-memory", 0),
-    ],
-)
-def test_the_rank_with_the_fault_is_named(fault: str, cause: str, rank: int) -> None:
+@pytest.mark.parametrize("fault", sorted(LOG_FAULTS))
+def test_the_rank_with_the_fault_is_named(fault: str) -> None:
     log = LOGS / f"{fault}.log"
     verdict = judge_logs([LogSource(log.name, log.read_text().splitlines())])
-    assert (verdict.cause, verdict.who.rank) == (cause, rank), verdict
+    assert (verdict.cause, verdict.who.rank) == LOG_FAULTS[fault], verdict
     assert verdict.can_tell
 
 

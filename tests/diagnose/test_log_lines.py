@@ -46,8 +46,12 @@ KEY_ERROR = "KeyError: 'k'"
         ('{"log":"[rank9]: bad\\n","stream":"stderr","time":"2026-11-03T10:00:01Z"}', "bad",
          {"rank": 9, "t_ms": T}),
         ("3: bad", "bad", {"task": 3}),
+        ("  3: bad", "bad", {"task": 3}),
+        ("    3: bad", "    3: bad", {"task": None}),
         (" 3 things: bad", " 3 things: bad", {"task": None}),
         ("[1,12]<stdout>:n1:815:864 [0] x.cu:80 NCCL WARN bad", "bad", {"task": 12, "host": "n1", "pid": 815}),
+        ("[prterun-n1-77@1,12]<stderr>: bad", "bad", {"task": 12}),
+        ("Tue Nov  3 10:00:01 2026[1,12]<stderr>:bad", "bad", {"task": 12, "t_ms": T}),
         ("(RayWorker pid=4009, ip=10.0.0.3) [rank1]: bad", "bad", {"pid": 4009, "host": "10.0.0.3", "rank": 1}),
         ("(VllmWorker rank=1 pid=7) ERROR 11-03 10:00:01 [worker_base.py:620]   File", "  File",
          {"pid": 7, "rank": 1, "t_ms": NO_T}),
@@ -62,9 +66,19 @@ KEY_ERROR = "KeyError: 'k'"
         ("[Tue Nov  3 10:00:01 2026] NVRM: Xid", "NVRM: Xid", {"t_ms": T}),
         ("[12345.678901] NVRM: Xid", "NVRM: Xid", {"t_ms": None}),
         ("2026-99-99 10:00:01 bad", "bad", {"t_ms": None}),
+        ("[Tue Nov 99999999999999 10:00:01 2026] bad", "bad", {"t_ms": None}),
+        (f"[rank{'9' * 5000}]: bad", "bad", {"rank": None}),
+        ('{"log":{"a":1}}', " {'a': 1}", {"rank": None}),
     ],
 )  # fmt: skip
 def test_what_stands_before_a_line_is_read(raw: str, text: str, told: dict[str, object]) -> None:
     line = read_line(raw)
     assert line.text == text
     assert {name: getattr(line, name) for name in told} == told
+
+
+def test_a_name_that_is_known_to_be_a_hosts_is_who_said_it() -> None:
+    assert read_line(f"gpubox: {KEY_ERROR}").host == ""
+    line = read_line(f"gpubox: {KEY_ERROR}", {"gpubox"})
+    assert (line.host, line.text) == ("gpubox", KEY_ERROR)
+    assert read_line(f"gpubox:     {KEY_ERROR}", {"gpubox"}).text == f"    {KEY_ERROR}"

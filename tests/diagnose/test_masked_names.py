@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from dataclasses import replace
 
+import pytest
+from scenario_files import FOLDER, Scenario
 from whole_case import CASE
 
 from trilens.diagnose.bundle import read_bundle, write_bundle
@@ -54,6 +57,16 @@ def test_no_name_is_left_in_the_file_and_the_cause_is_the_same() -> None:
     assert [name for name in ("train-0", "gpu-node-7", "vision") if name.encode() in content] == []
     causes = [one.cause for one in why(Case(read_bundle(file)))]
     assert causes == [one.cause for one in why(Case(NAMED))]
+
+
+@pytest.mark.parametrize("name", ["gpus-scattered", "service-monitor-not-selected", "no-exporter-on-node"])
+def test_a_verdict_on_masked_names_names_no_other_job_and_is_as_sure(name: str) -> None:
+    case = Scenario(FOLDER / name, {}).case()
+    [masked] = why(Case(masked_names(case.file)))
+    [plain] = why(case)
+    assert (masked.cause, masked.confidence) == (plain.cause, plain.confidence)
+    said = "\n".join((masked.text, *masked.fix, *(one.text for asked in masked.way for one in asked.facts)))
+    assert [one for one in ("train", "llm", "research", "gpu-1") if re.search(rf"\b{one}\b", said)] == []
 
 
 def test_a_file_in_which_names_cannot_be_replaced_is_left_out_and_told_of() -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scenario_files import NOW_MS, read_object, scenarios
 
-from diagnose.scenario_files import NOW_MS, read_object, scenarios
 from servers import require_corpus
 from trilens.diagnose.case import Case
 from trilens.diagnose.case_file import CaseFile, CaseSubject, SubjectKind

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.diagnose.case_file import CaseFile
-    from trilens.serve.cases.gathering import Wish
+    from trilens.serve.cases.wish import Wish
 
 RUN = RunId("r-1")
 JOB = WorkloadKey("prod", "ml", "batch", "Job", "train", "job-train")

@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
+from scenario_files import Scenario, scenarios
 
-from diagnose.scenario_files import Scenario, scenarios
 from trilens.diagnose.bundle import read_bundle, write_bundle
 from trilens.diagnose.case import Case
 from trilens.diagnose.tree import all_trees
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trilens.model.verdict import Verdict
 
 # Those whose ends these scenarios have to reach.
-TREES = ("start", "pending", "no-gpu", "blind", "hang", "slower", "not-learning", "service")
+TREES = ("start", "pending", "no-gpu", "blind", "hang", "slower", "not-learning", "checkpoints", "service")
 
 
 @cache
@@ -36,6 +36,8 @@ def test_a_scenario_comes_to_its_verdict(scenario: Scenario) -> None:
     verdict = verdicts[causes.index(expected["cause"])]
     if expected.get("first", True):
         assert causes[0] == expected["cause"], causes
+    if expected.get("alone"):
+        assert len(causes) == 1, causes
     assert verdict.confidence >= expected.get("at_least", 0)
     assert verdict.confidence < expected.get("below", 1.01)
     for part in expected.get("text_has", ()):

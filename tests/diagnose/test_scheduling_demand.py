@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from scenario_files import read_object
 
-from diagnose.scenario_files import read_object
 from trilens.diagnose.cuda import driver_needed, version
 from trilens.diagnose.scheduling.demand import Demand, Taint, requested
 from trilens.diagnose.selectors import Requirement, lacking, requirements, wanted_nodes
@@ -86,7 +86,7 @@ def test_a_pod_asks_for_its_containers_together_or_its_largest_init_container() 
     pod = read_object(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}, "spec": spec}
     )
-    assert requested(pod) == {"nvidia.com/gpu": Decimal(4)}
+    assert requested(pod) == {"nvidia.com/gpu": Decimal(4), "pods": Decimal(1)}
 
 
 @pytest.mark.parametrize(

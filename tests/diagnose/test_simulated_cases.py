@@ -27,7 +27,7 @@ def _lived(name: str, after_s: float) -> Lived:
     [
         pytest.param("crash: exception", 35, "rank-raised", 0.8, id="crash"),
         pytest.param("Xid 79", 35, "dead-gpu", 0.8, id="dead-gpu"),
-        pytest.param("hang: collective", 60, "rank-not-there", 0.5, id="hang"),
+        pytest.param("hang: collective", 60, "logs-rank-behind", 0.5, id="hang"),
     ],
 )
 def test_what_went_wrong_is_named_with_its_rank(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from trilens.diagnose.tree import Tree, all_trees, read_tree
 from trilens.diagnose.walk import why
 from trilens.model.errors import ConfigError
 from trilens.model.finding import Subject
+from trilens.model.run import RunId
 from trilens.model.verdict import Fact, Missing
+from trilens.model.workload import GpuUuid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +50,21 @@ ends:
 """
 
 
+# Two things at once: of telemetry, and of the node.
+TWO = """
+tree: start
+title: Two at once
+questions:
+  ready:
+    ask: Is it ready?
+    by: is_ready
+    answers: {yes: {end: unseen}, no: {end: gone}, unknown: {end: gone}}
+ends:
+  unseen: {layer: telemetry, text: Unseen., fix: ["{remedy}", "Look."], confidence: 0.95}
+  gone: {layer: node, text: Gone., fix: [], confidence: 0.6}
+"""
+
+
 @pytest.fixture
 def says() -> Iterator[dict[str, Answer]]:
     """What the two functions of these trees answer, for a test to change."""
@@ -71,6 +89,15 @@ def test_answers_lead_to_an_end_whose_text_has_the_names_that_were_met(says: dic
     assert verdict.subject.node == "node-7"
     assert [(asked.question, asked.answer) for asked in verdict.way] == [("ready", "yes"), ("hot", "yes")]
     assert verdict.way[1].facts == (fact,)
+
+
+def test_what_was_known_of_one_rank_is_not_said_of_another(says: dict[str, Answer]) -> None:
+    first = Subject(rank=4, node="node-1", gpu=GpuUuid("GPU-4"), run=RunId("r"))
+    says["is_ready"] = replace(says["is_ready"], subject=first)
+    says["is_hot"] = Answer(("yes",), names={"degrees": "88"}, subject=Subject(rank=3))
+    assert why(CASE, _trees())[0].subject == Subject(rank=3, run=RunId("r"))
+    says["is_hot"] = Answer(("yes",), names={"degrees": "88"}, subject=Subject(rank=4, gpu_number="0"))
+    assert why(CASE, _trees())[0].subject == first._replace(gpu_number="0")
 
 
 def test_what_nobody_answered_makes_all_beyond_it_less_sure_and_is_told(says: dict[str, Answer]) -> None:
@@ -158,3 +185,18 @@ def test_the_trees_that_come_along_can_be_walked() -> None:
 def test_every_evidence_function_is_asked_by_a_tree() -> None:
     asked = {question.by for tree in all_trees().values() for question in tree.questions.values()}
     assert asked == set(FUNCTIONS)
+
+
+def test_what_is_not_seen_comes_after_what_is_wrong_however_sure_it_is(says: dict[str, Answer]) -> None:
+    trees = {"start": read_tree(TWO, Path("two.yml"))}
+    says["is_ready"] = Answer(("yes", "no"))
+    assert [verdict.cause for verdict in why(CASE, trees)] == ["gone", "unseen"]
+    # What cannot be told does not stand before what can.
+    says["is_ready"] = Answer(("yes", "no"), confidence=0.8)
+    assert [verdict.cause for verdict in why(CASE, trees)] == ["unseen", "gone"]
+
+
+def test_a_line_of_a_fix_that_says_nothing_here_is_left_out(says: dict[str, Answer]) -> None:
+    trees = {"start": read_tree(TWO, Path("two.yml"))}
+    says["is_ready"] = Answer(("yes",), names={"remedy": ""})
+    assert why(CASE, trees)[0].fix == ("Look.",)

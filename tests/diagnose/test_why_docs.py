@@ -12,7 +12,8 @@ _DOCS = (Path(__file__).parents[2] / "docs" / "why.md").read_text()
 
 
 @pytest.mark.parametrize(
-    "name", ["start", "pending", "no-gpu", "blind", "hang", "slower", "not-learning", "service"]
+    "name",
+    ["start", "pending", "no-gpu", "blind", "hang", "slower", "not-learning", "checkpoints", "service"],
 )
 def test_the_docs_have_every_question_and_every_cause(name: str) -> None:
     tree = all_trees()[name]

@@ -10,10 +10,10 @@ import pytest
 from servers import require_corpus
 from trilens.diagnose.xid.as_object import code_object
 from trilens.diagnose.xid.explain import documented, explain
-from trilens.diagnose.xid.nvlink import nvlink_errors, sub_code
 from trilens.diagnose.xid.sxid import sxid
 from trilens.diagnose.xid.vendors import disagree, followed, opinions
 from trilens.model.fault_lines import read_fault
+from trilens.model.nvlink import nvlink_errors, sub_code
 from trilens.model.packaged_yaml import packaged_yaml
 from trilens.model.xid import (
     FOLLOWERS,

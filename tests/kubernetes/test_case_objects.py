@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from kubernetes_api import Rule
 from kubernetes_client import NODES, PODS, Resource
 from trilens.model.kubernetes import GroupKind, KubeObject
 from trilens.model.workload import PodKey, WorkloadKey
-from trilens.serve.cases.about import About
+from trilens.serve.cases.about import About, Objects, Probed, Written
 from trilens.serve.cases.objects import CaseObjects
 from trilens.settings.kubernetes import ClusterSettings, KubernetesSettings
 
@@ -33,8 +34,14 @@ class Followed:
     def __init__(self, *pods: KubeObject) -> None:
         self.pods = pods
 
-    def pods_of(self, cluster: str, keep: Callable[[KubeObject], bool]) -> Sequence[KubeObject]:
+    def pods_of(
+        self, cluster: str, keep: Callable[[KubeObject], bool], within_s: float
+    ) -> Sequence[KubeObject]:
         return [pod for pod in self.pods if keep(pod)]
+
+
+def _soon() -> float:
+    return asyncio.get_running_loop().time() + 20
 
 
 def _about(kubernetes: KubernetesServer, namespace: str) -> About:
@@ -100,7 +107,7 @@ async def test_what_belongs_to_a_waiting_pod_and_nothing_of_others(
     kubernetes: KubernetesServer, namespace: str, objects_of: Callable[..., CaseObjects]
 ) -> None:
     about = _about(kubernetes, namespace)
-    answer = await objects_of().ask(about)
+    answer = await objects_of().ask(about, _soon())
     assert answer.missing == ()
     assert {one.kind for one in answer.kinds} == {"DaemonSet", "ServiceMonitor", "PodMonitor", "Prometheus"}
     found = {(one.kind, one.name) for one in answer.objects if one.namespace == namespace}
@@ -124,7 +131,7 @@ async def test_what_may_not_be_read_is_missing_with_the_rule_and_the_rest_is_the
 ) -> None:
     about = _about(kubernetes, namespace)
     user = kubernetes.user(f"{namespace}-reader", Rule("", ("pods",), ("list",)), namespace=namespace)
-    answer = await objects_of(user).ask(about)
+    answer = await objects_of(user).ask(about, _soon())
     assert [one.name for one in answer.objects] == ["train-0"]
     assert GroupKind("apps", "DaemonSet") not in answer.kinds
     told = {one.remedy.partition(";")[0] for one in answer.missing}
@@ -149,6 +156,17 @@ async def test_of_others_those_that_have_gpus_while_somebody_waits(
     assert [one.name for one in waiting.objects] == ["has-gpus", "near", "dcgm-exporter"]
     running = case.neighbours(about, [pod("own", "n1")])
     assert [one.name for one in running.objects] == ["near", "dcgm-exporter"]
+    assert (waiting.kinds, running.kinds) == ((GroupKind("", "Pod"),), ())
+
+
+async def test_its_own_pods_that_the_api_server_did_not_tell_are_those_that_are_followed(
+    objects_of: Callable[..., CaseObjects],
+) -> None:
+    body = {"spec": {"containers": []}}
+    waits = KubeObject("lab", "", "v1", "Pod", "ml", "own", "u", "1", 0, None, {}, {}, (), body)
+    case, about = objects_of(None, waits), About("lab", [], [PodKey("lab", "ml", "own", "u")], [])
+    assert case.neighbours(about, []).objects == (waits,)
+    assert case.neighbours(about, [waits]).objects == ()
 
 
 async def test_a_command_where_no_kubelet_answers_is_missing(
@@ -161,7 +179,7 @@ async def test_a_command_where_no_kubelet_answers_is_missing(
     about = About("lab", [], [PodKey("lab", namespace, "runs", made["metadata"]["uid"])], [])
     key = WorkloadKey("lab", namespace, "", "Pod", "runs", made["metadata"]["uid"])
     case = objects_of()
-    found = await case.ask(about._replace(workloads=[key]))
+    found = await case.ask(about._replace(workloads=[key]), _soon())
     probed = await case.probe(about, found.objects)
     assert probed.probes == ()
     assert "what main of runs sees of its GPUs" in probed.missing[0].what
@@ -181,8 +199,28 @@ async def test_a_server_that_does_not_answer_is_told_of_once(tmp_path: Path) -> 
     settings = KubernetesSettings(clusters={"lab": ClusterSettings(kubeconfig=file)})
     case = CaseObjects(settings, tmp_path, Followed())
     key = WorkloadKey("lab", "ml", "batch", "Job", "train", "u")
-    answer = await case.ask(About("lab", [key], [PodKey("lab", "ml", "p", "u-p")], ["n1"]))
+    answer = await case.ask(About("lab", [key], [PodKey("lab", "ml", "p", "u-p")], ["n1"]), _soon())
     await case.close()
     (missing,) = answer.missing
     assert missing.what.startswith("Pod, Job.batch, ")
     assert "no answer from the API server" in missing.what
+
+
+def test_a_kubeconfig_that_is_gone_is_told_once(tmp_path: Path) -> None:
+    """The rest of the case is as good as without the cluster."""
+    pod = PodKey("lab", "ml", "train-0", "u1")
+    about = About("lab", (), (pod,), ("gpu-1",))
+
+    async def asked() -> tuple[Objects, Written, Probed]:
+        settings = KubernetesSettings(clusters={"lab": ClusterSettings(kubeconfig=tmp_path / "gone")})
+        objects = CaseObjects(settings, tmp_path, Followed())
+        return (
+            await objects.ask(about, _soon()),
+            await objects.logs(about, (), (pod,), {}, _soon()),
+            await objects.probe(about, ()),
+        )
+
+    objects, written, probed = asyncio.run(asked())
+    [missing] = objects.missing
+    assert missing.what.startswith("the objects of lab: ")
+    assert (written, probed) == (Written(), Probed())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,7 +45,7 @@ async def test_few_points_of_a_long_time_and_none_where_nothing_was_said() -> No
     source = MemorySource()
     labels = {"__name__": "trilens:gpu_power:watts", "UUID": "GPU-1"}
     source.add(labels, [(t, float(t)) for t in range(HOUR_MS // 2, HOUR_MS + 1, 15_000)])
-    found = await ask_series(EmbeddedQueries(source), EVERYWHERE, 0, HOUR_MS)
+    found = await ask_series(EmbeddedQueries(source), EVERYWHERE, 0, HOUR_MS, math.inf)
     (power,) = found.series["gpu-power"]
     assert power.labels["UUID"] == "GPU-1"
     assert len(power.t_ms) == len(power.values) <= 240
@@ -53,6 +55,20 @@ async def test_few_points_of_a_long_time_and_none_where_nothing_was_said() -> No
 
 
 async def test_what_cannot_be_asked_is_missing() -> None:
-    found = await ask_series(Refusing(), EVERYWHERE, 0, HOUR_MS)  # type: ignore[arg-type]
+    found = await ask_series(Refusing(), EVERYWHERE, 0, HOUR_MS, math.inf)  # type: ignore[arg-type]
     assert found.series == {}
     assert "the samples are elsewhere" in found.missing[0].what
+
+
+async def test_what_has_not_come_in_time_is_missing() -> None:
+    class Slow:
+        async def series(self, query: str, times: Times) -> Sequence[SeenSeries]:
+            if "gpu_power" not in query:
+                await asyncio.Event().wait()
+            return []
+
+    soon = asyncio.get_running_loop().time() + 0.1
+    found = await ask_series(Slow(), EVERYWHERE, 0, HOUR_MS, soon)  # type: ignore[arg-type]
+    assert "gpu-power" in found.series
+    assert "gpu-temperature" not in found.series
+    assert found.missing[0].what.endswith(": no answer in time")

@@ -8,8 +8,12 @@ import pytest
 
 from empty_records import NoRecords
 from trilens.diagnose.case_file import SubjectKind
-from trilens.model.errors import NotFound, RequestError
-from trilens.serve.cases.subjects import Meant, Subjects
+from trilens.model.errors import IntakeError, NotFound, RequestError
+from trilens.model.life import Phase, PhaseInterval
+from trilens.model.workload import PodKey, WorkloadKey
+from trilens.serve.cases.subjects import Meant, PodPlace, Subjects
+from trilens.store.record_writer import RecordWriter
+from trilens.store.workloads import WorkloadRecords
 from workload_records import minute, some_records
 
 if TYPE_CHECKING:
@@ -69,6 +73,63 @@ def test_where_several_are_called_so_all_are_named(
     with pytest.raises(RequestError) as refused:
         _find(subjects, written)
     assert all(choice in str(refused.value) for choice in choices)
+
+
+ALONE = [
+    PodPlace(PodKey("lab", "kube-system", "etcd-a", "u1"), "node-a"),
+    PodPlace(PodKey("other", "kube-system", "etcd-a", "u2"), "node-b"),
+    PodPlace(PodKey("lab", "gpu-operator", "plugin-x", "u3"), "node-a"),
+    PodPlace(PodKey("lab", "ml", "train-1", "train-1"), "node-a"),  # which is in a workload
+]
+
+
+def _with_pods(subjects: Subjects) -> Subjects:
+    pods = lambda name: [one for one in ALONE if one.pod.name == name]  # noqa: E731
+    return Subjects(subjects._workloads, subjects._gpus, lambda: NODES, pods)
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("plugin-x", "lab/gpu-operator/pod/plugin-x"),
+        ("gpu-operator/plugin-x", "lab/gpu-operator/pod/plugin-x"),
+        ("other/kube-system/pod/etcd-a", "other/kube-system/pod/etcd-a"),
+        ("pod/train-1", "lab/ml/pod/train-1"),
+    ],
+)
+def test_a_pod_in_no_workload_is_known_by_what_is_followed(
+    subjects: Subjects, written: str, found: str
+) -> None:
+    meant = _find(_with_pods(subjects), written)
+    assert meant.written == found
+    assert (meant.alone is None) == (meant.history is not None)
+
+
+def test_two_of_a_name_in_no_workload_are_both_named(subjects: Subjects) -> None:
+    with pytest.raises(RequestError, match="lab/kube-system/pod/etcd-a, other/kube-system/pod/etcd-a"):
+        _find(_with_pods(subjects), "etcd-a")
+
+
+def test_a_workload_of_which_only_its_phase_is_on_disk_yet(subjects: Subjects) -> None:
+    """Tables are written one after the other, and somebody may ask in between."""
+    early, engine = WorkloadKey("lab", "ml", "apps", "Deployment", "early", "u9"), subjects._workloads._engine
+    writer = RecordWriter(engine)
+    WorkloadRecords(engine, writer).phase(PhaseInterval(early, 0, Phase.QUEUED, "", minute(0)))
+    writer.close()
+    meant = _find(subjects, "early")
+    assert meant.written == "lab/ml/Deployment.apps/early"
+    assert meant.history is not None
+    assert [one.phase for one in meant.history.phases] == [Phase.QUEUED]
+
+
+def test_clusters_that_are_busy_hide_nobody_whom_the_store_knows(subjects: Subjects) -> None:
+    def busy(*_: object) -> list[PodPlace]:
+        raise IntakeError("the clusters keep their thread busy")
+
+    asked = Subjects(subjects._workloads, subjects._gpus, busy, busy)  # type: ignore[arg-type]
+    assert _find(asked, "train-1").written == "lab/ml/pod/train-1"
+    with pytest.raises(IntakeError):
+        _find(asked, "nobody")
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_server_that_cannot_be_put_together_leaves_no_store_open(
         raise ConfigError("no such thing")
 
     wanted = settings(tmp_path, "storage: {data_dir: data}")
-    monkeypatch.setattr(compose, "build_app", refuse)
+    monkeypatch.setattr(compose, "app_of", refuse)
     with pytest.raises(ConfigError, match="no such thing"):
         compose.System(wanted, None, lambda: wanted)
     open_store(wanted.storage, upkeep=False).close()

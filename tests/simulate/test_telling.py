@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
-from worlds import START_MS, after, rows, small
+from worlds import SMALL, START_MS, after, rows, small
 
 from records_server import RecordsServer, listening
 from servers import free_port, until
 from trilens.collect.runs.wire import read_lines
+from trilens.diagnose.flight.cause import judge_dumps
+from trilens.diagnose.flight.flight_verdict import Reason
+from trilens.diagnose.flight.reading import DumpSource, read_dumps, read_stack
+from trilens.model.flight_recorder import read_flight_recorder, standings
 from trilens.simulate import telling
 from trilens.simulate.over_http.server import SimulatedCluster
 from trilens.simulate.scenario import read_scenario
@@ -149,11 +153,49 @@ def test_a_hang_is_told_with_where_every_rank_stands() -> None:
     notes = of(sendings, "notes")
     assert [note["kind"] for note in notes] == ["stalled"] * 8
     stacks = [base64.b64decode(one["base64"]) for one in of(sendings, "artifacts")]
-    assert [b"all_reduce" in stack for stack in stacks] == [rank != 6 for rank in range(8)]
+    read = [read_stack(stack.decode()) for stack in stacks]
+    assert [stack is not None and stack.waits for stack in read] == [rank != 6 for rank in range(8)]
+    assert read[6] is not None
+    assert read[6].frame is not None
+    assert read[6].frame.function == "backward"  # of its own code, as the SDK has the program's thread first
     assert {one.line["rank"]: one.line["state"]["phase"] for one in sendings}[6] == "backward"
     assert all("steps" not in one.line and one.line["seq"] is not None for one in sendings)
     again = told(after(world, 7))
     assert all(one.line["seq"] is None for one in again)  # they live, and nothing is new
+
+
+def test_flight_recorders_of_a_hang_name_the_rank_that_did_not_come() -> None:
+    recording = SMALL.replace("{checkpoint_every: 100}", "{checkpoint_every: 100, flight_recorder: true}")
+    scenario = read_scenario(f"{recording}faults:\n- {{kind: hang, at: 5m, rank: 6}}\n", "recording.yaml")
+    sendings = told(after(World(scenario, start_ms=START_MS, seed=1, telling_ranks=8), 6.5))
+    dumps = {
+        one.line["rank"]: base64.b64decode(artifact["base64"])
+        for one in sendings
+        for artifact in one.line.get("artifacts", [])
+        if artifact["kind"] == "flight-recorder"
+    }
+    verdict = judge_dumps(read_dumps(DumpSource(str(rank), dump, rank) for rank, dump in dumps.items()))
+    assert (verdict.reason, verdict.culprits) == (Reason.NEVER_ENTERED, (6,))
+    assert verdict.confidence >= 0.8
+    waits = [note for note in of(sendings, "notes") if note["kind"] == "collectives"]
+    for rank, note in enumerate(waits):  # as the SDK would have read its own dump
+        groups = [one._asdict() for one in standings(read_flight_recorder(dumps[rank]))]
+        assert note["data"]["groups"] == groups
+
+
+def test_the_last_good_checkpoint_is_told_with_its_time() -> None:
+    world = after(small("- {kind: checkpoint-failing, at: 7m, lasts: 1h}\n"), 12)
+    written = [one for one in of(told(world), "checkpoints", 0) if not one.get("loaded")]
+    assert written[0]["ok"]
+    assert not written[-1]["ok"]
+    last_ms = max(one["start_ms"] for one in written if one["ok"])
+    found = [
+        row.value
+        for uid in world.metrics_endpoints()
+        for row in rows(world.metrics_text(uid))
+        if row.name == "training_checkpoint_last_timestamp_seconds"
+    ]
+    assert found == [pytest.approx(last_ms / 1000, abs=0.001)]
 
 
 def test_nothing_comes_from_a_dead_node_until_it_is_back() -> None:
@@ -165,7 +207,7 @@ def test_nothing_comes_from_a_dead_node_until_it_is_back() -> None:
     assert {one.line["rank"] for one in silent} == set(range(8)) - there
     back = told(after(world, 9))
     assert {one.line["rank"] for one in back} == set(range(8))
-    assert {note["kind"] for note in of(back, "notes")} >= {"resumed"}
+    assert {note["kind"] for note in of(back, "notes")} >= {"moving"}
 
 
 def test_a_bad_batch_spoils_the_loss_whenever_its_step_is_done() -> None:

@@ -203,7 +203,7 @@ def test_runs_params_and_metrics_reach_the_commands_and_figures_go_back(real: Ml
         assert float(real.tags(run)["trilens.gpu_hours"]) == pytest.approx(2.0)
         assert "trilens.gpu_utilization" not in real.tags(run), "nobody measured it: unknown is not zero"
 
-        _cost_goes_back(url, real, real.run(llm_id, "on a slice", tags={"trilens.run": "run-2"}), ended_ms)
+        _cost_goes_back(url, real, llm_id, ended_ms)
 
         _verdict_goes_back(url, real, real.run(llm_id, "broke", tags={"trilens.run": "run-3"}), ended_ms)
 
@@ -284,7 +284,7 @@ def _gpu_fell_off(data: Path, ended_ms: int) -> None:
         )
 
 
-def _cost_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
+def _cost_goes_back(url: str, real: Mlflow, experiment: str, ended_ms: int) -> None:
     """Its program began half an hour after its pod, and told of no step."""
     started_ms = ended_ms - HOUR_MS
     there = {"node": "n3", "namespace": "ml", "pod": "train-0", "pod_uid": "uid-0", "gpus": ["GPU-3"]}
@@ -297,6 +297,8 @@ def _cost_goes_back(url: str, real: Mlflow, run: str, ended_ms: int) -> None:
         return found if found is not None and found["gpu_ms"] == 45 * MINUTE_MS else None
 
     _eventually(lambda: spent() is not None)
+    # Not before: what was booked before its program told of itself would be written, and mended much later.
+    run = real.run(experiment, "on a slice", tags={"trilens.run": "run-2"})
     real.end(run)
     _eventually(lambda: "trilens.cost" in real.tags(run))
     found = {name: text for name, text in real.tags(run).items() if name.startswith("trilens.")}

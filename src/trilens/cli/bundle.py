@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def bundle(
     subject: Annotated[
         str,
-        typer.Argument(metavar="WORKLOAD|POD|NODE", help="As trilens why takes it."),
+        typer.Argument(metavar="WORKLOAD|POD|NODE|INCIDENT", help="As trilens why takes it."),
     ],
     namespace: Namespace = None,
     all_namespaces: AllNamespaces = False,
@@ -74,6 +74,7 @@ def _plain(subject: str, is_masked: bool) -> str:
 def _parts(case: "CaseFile") -> dict[str, int]:
     """How many of each are in it."""
     counted = {one.name: getattr(case, one.name) for one in fields(case)}
+    counted["series"] = [one for series in case.series.values() for one in series]
     return {
         name: len(value)
         for name, value in counted.items()
@@ -85,7 +86,7 @@ def _show(file: Path, size: int, parts: dict[str, int], case: "CaseFile") -> Non
     from trilens.cli.paragraph import say
 
     typer.echo(f"{file}  {size / 1024:,.0f} KiB")
-    say(", ".join(f"{count:,} {name}" for name, count in parts.items() if count) or "nothing", "has:")
+    say(", ".join(f"{name} {count:,}" for name, count in parts.items() if count) or "nothing", "has:")
     lines = sum(len(log.lines) for log in case.logs)
     points = sum(len(one.values) for series in case.series.values() for one in series)
     say(f"{lines:,} lines of logs, {points:,} points of metrics", "")

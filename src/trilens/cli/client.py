@@ -43,7 +43,7 @@ class Client:
         self,
         path: str,
         *,
-        form: dict[str, str] | None = None,
+        form: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
     ) -> dict[str, Any]:

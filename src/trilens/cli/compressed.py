@@ -20,6 +20,10 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+def is_packed(start: bytes) -> bool:
+    return start.startswith((_GZIP, _ZSTD))
+
+
 def unpacked(raw: io.BufferedReader) -> Readable:
     """The text in a stream, unpacked as it is read; the stream itself where it is text already."""
     start = raw.peek(6)
@@ -29,8 +33,11 @@ def unpacked(raw: io.BufferedReader) -> Readable:
     if start.startswith(_GZIP):
         return _Unpacked(gzip.GzipFile(fileobj=raw))
     if start.startswith(_ZSTD):
-        import pyarrow  # of the server's packages, and slow to load
-
+        try:
+            import pyarrow  # of the server's packages, and slow to load
+        except ImportError as e:
+            hint = "unpack it, or pip install 'trilens[server]'"
+            raise IntakeError("this is zstd, for which pyarrow is needed", hint=hint) from e
         return _Unpacked(pyarrow.CompressedInputStream(raw, "zstd"))
     return raw
 
@@ -38,9 +45,21 @@ def unpacked(raw: io.BufferedReader) -> Readable:
 class _Unpacked:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._damage: IntakeError | None = None
 
     def read(self, size: int, /) -> bytes:
-        try:
-            return bytes(self._stream.read(size))
-        except (EOFError, OSError, zlib.error) as e:
-            raise IntakeError(f"the compressed data is damaged or cut off: {e}") from e
+        """What is before the damage is given first: a file that is cut off has most of what it had."""
+        taken = bytearray()
+        while self._damage is None and len(taken) < size:
+            try:
+                part = self._stream.read1(size - len(taken))
+            except (EOFError, OSError, zlib.error) as e:
+                self._damage = IntakeError(f"the compressed data is damaged or cut off: {e}")
+                self._damage.__cause__ = e
+                break
+            if not part:
+                break
+            taken += part
+        if self._damage is not None and not taken:
+            raise self._damage
+        return bytes(taken)

@@ -14,6 +14,7 @@ from trilens.model.errors import ConfigError
 from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate
 from trilens.serve.scrape_jobs import scrape_configs
+from trilens.settings.cure import read_policy
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def check_file(file: Path) -> FileReport:
         rule_groups(settings)
         plan_of(settings)
         price_book(settings.prices.file)
+        read_policy(settings.cure)
         cluster_warnings = check_clusters(settings)
     except ConfigError as e:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"

@@ -1,10 +1,10 @@
 """`trilens demo`: a server with a cluster that does not exist."""
 
-import shutil
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from trilens.cli.demo_line import to_type
 
 if TYPE_CHECKING:
     from trilens.simulate.over_http.described import Described
@@ -131,8 +131,5 @@ def _introduce(url: str, cluster: "Described") -> None:
         "Ctrl-C ends it.\n"
     )
     typer.echo("Try, in another terminal (the first samples come within seconds):\n")
-    # As it was started, so that a line can be pasted where no `trilens` is on the path.
-    command = "trilens" if shutil.which("trilens") else sys.argv[0]
-    server = "" if url == "http://127.0.0.1:9333" else f" --server {url}"
     for meaning, arguments in TRY:
-        typer.echo(f"  # {meaning}\n  {command} {arguments}{server}\n")
+        typer.echo(f"  # {meaning}\n  {to_type(arguments, url)}\n")

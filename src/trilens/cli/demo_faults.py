@@ -15,6 +15,7 @@ import httpx
 import typer
 
 from trilens.cli.client import Client
+from trilens.cli.demo_line import to_type
 from trilens.cli.demo_show import Show
 from trilens.cli.demo_stage import AGE_S, SHOWN, stage
 from trilens.cli.plain_table import print_table
@@ -61,7 +62,11 @@ def show_faults(server: DemoServer, faults: Sequence[ShownFault], seed: int, *, 
     def announce(url: str, cluster: Described) -> None:
         around = _Around(url, cluster, server.alertmanagers)
         show = Show(
-            faults, lambda one: one.fault(scenario), around, has_alertmanager=bool(server.alertmanagers)
+            faults,
+            lambda one: one.fault(scenario),
+            around,
+            has_alertmanager=bool(server.alertmanagers),
+            to_type=lambda arguments: to_type(arguments, url),
         )
         shows.append(show)
         _introduce(url, cluster, faults)

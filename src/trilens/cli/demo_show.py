@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from trilens.cli.demo_stage import NAMESPACE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -69,6 +71,12 @@ class Act:
     def is_shown(self) -> bool:
         return self.resolved_s is not None and not self.wrong
 
+    @property
+    def asks(self) -> str:
+        """What tells why, in the words of the command line."""
+        name = self.truth.get("workload") or f"{self.fault.job}-1"
+        return f"why {self.truth.get('namespace') or NAMESPACE}/{name}"
+
     def is_meant_by(self, alert: Mapping[str, Any]) -> bool:
         labels = alert["labels"]
         if labels.get("alertname") != self.fault.alert:
@@ -83,12 +91,13 @@ _TRUTHS: Final = {"UUID": "gpu_uuid"}  # where the simulator has another word fo
 class Show:
     def __init__(
         self, faults: Sequence[ShownFault], strikes: Callable[[ShownFault], Mapping[str, Any]],
-        around: Surroundings, *, has_alertmanager: bool,
+        around: Surroundings, *, has_alertmanager: bool, to_type: Callable[[str], str],
     ) -> None:  # fmt: skip
         self.acts = [Act(fault) for fault in faults]
         self.has_alertmanager = has_alertmanager
         self._strikes = strikes
         self._around = around
+        self._to_type = to_type
 
     @property
     def is_over(self) -> bool:
@@ -164,6 +173,8 @@ class Show:
             news.append("is in Alertmanager")
         if news:
             yield act, f"{act.fault.alert} {' and '.join(news)}: {act.summary}"
+        if "fires" in news:
+            yield act, f"why: {self._to_type(act.asks)}"
         is_gone = fires is None and not has and arrived is not None
         if is_gone and self._is_told(act) and act.over_s is not None:
             act.resolved_s = now_s

@@ -24,7 +24,7 @@ _SETTLED_S: Final = 50  # until silence is taken for what it is (detect/looking.
 _RANKS: Final = 4
 _STEP: Final = {
     "data_s": 0.03, "forward_s": 0.2, "backward_s": 0.4, "grad_sync_s": 0.07, "optimizer_s": 0.05,
-    "jitter": 1, "checkpoint_every": 150, "checkpoint": 4,
+    "jitter": 1, "checkpoint_every": 150, "checkpoint": 4, "flight_recorder": True,
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ SHOWN: Final = (
     ),
     ShownFault(
         "hang", "a rank does not come to the collective, the others spin",
-        "FindingHang", _WHO, {"kind": "hang", "rank": 3}, ends_by_restart=True,
+        "FindingHang", _WHO, {"kind": "hang", "rank": 3}, lasts_s=60, ends_by_restart=True,
     ),
     ShownFault(
         "exception", "a rank raises",

@@ -38,12 +38,12 @@ def flight(
 
 
 def _of_files(paths: list[str]) -> "FlightVerdict":
-    from trilens.cli.dump_files import read_dump_files
+    from trilens.cli.dump_files import DumpFiles
     from trilens.diagnose.flight.cause import judge_dumps
     from trilens.diagnose.flight.reading import read_dumps
 
-    files = read_dump_files(paths)
-    dumps = read_dumps(files.dumps, files.stacks)
+    files = DumpFiles(paths)
+    dumps = read_dumps(files.sources(), files.stacks)
     dumps.missing.extend(files.missing)
     return judge_dumps(dumps)
 

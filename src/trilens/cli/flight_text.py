@@ -9,7 +9,7 @@ import typer
 
 from trilens.cli.paragraph import say
 from trilens.diagnose.flight.flight_verdict import Reason
-from trilens.diagnose.flight.wording import ranks_name
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from trilens.diagnose.flight.flight_verdict import FlightVerdict

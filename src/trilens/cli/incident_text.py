@@ -48,6 +48,8 @@ def _show_head(incident: dict[str, Any], *, in_full: bool = False) -> None:
         say(incident["action"], "do:")
     if incident["workloads"]:
         say(", ".join(incident["workloads"]), "hits:")
+    if in_full and incident["merged_into"] is None:
+        say(f"trilens why {incident['id']}", "why:")
     if incident["lost"] is not None:
         say(f"{Decimal(incident['lost']):.2f} {incident['currency']}", "lost:")
     if incident["told"]:

@@ -32,14 +32,40 @@ def rbac(
         list[str] | None,
         typer.Option(metavar="NAMESPACE/NAME", help="Also to read this one, for a monitor; may be repeated."),
     ] = None,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why",
+            help="Print what trilens why reads besides, logs among it, and not what watching needs.",
+        ),
+    ] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Print what trilens fix needs besides, and not what watching needs.")
+    ] = False,
 ) -> None:
     """Print the least that Trilens must be allowed, for kubectl apply."""
     from trilens.collect.kubernetes.catalogue import choose
-    from trilens.collect.kubernetes.rbac import SecretName, as_yaml, manifests
+    from trilens.collect.kubernetes.rbac import (
+        SecretName,
+        as_yaml,
+        fix_manifests,
+        manifests,
+        why_manifests,
+    )
+    from trilens.diagnose.cure.restarts import restartable
 
     home, name = _namespaced("--service-account", service_account)
     secrets = [SecretName(*_namespaced("--secret", written)) for written in secret or ()]
     kinds = choose(leave_out or (), add or ())
+    if fix:
+        ours = [kind for kind in kinds if restartable(str(kind.group_kind))]
+        typer.echo(as_yaml(fix_manifests(ours, namespaces or (), name=name, home=home)), nl=False)
+        return
+    if why:
+        from trilens.serve.cases.kinds import ONLY_ASKED
+
+        typer.echo(as_yaml(why_manifests(ONLY_ASKED, namespaces or (), name=name, home=home)), nl=False)
+        return
     documents = manifests(kinds, namespaces or (), secrets=secrets, name=name, home=home)
     typer.echo(as_yaml(documents), nl=False)
 

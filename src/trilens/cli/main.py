@@ -21,6 +21,7 @@ from trilens.cli import (
     events,
     experiments,
     findings,
+    fix,
     flight,
     gpus,
     import_commands,
@@ -93,6 +94,7 @@ app.add_typer(spool.app, name="spool")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(import_commands.app, name="import")
 app.add_typer(detect.app, name="detect")
+app.add_typer(fix.app, name="fix")
 app.add_typer(rules.app, name="rules")
 app.add_typer(receivers.app, name="receivers")
 app.add_typer(silences.app, name="silences")

@@ -74,7 +74,11 @@ class Tools:
     def why(
         self,
         subject: Annotated[
-            str, Field(description="A workload, pod or node: NAME, NAMESPACE/NAME, pod/NAME or node/NAME")
+            str,
+            Field(
+                description="A workload, pod or node (NAME, NAMESPACE/NAME, pod/NAME or node/NAME), or "
+                "the id of an incident"
+            ),
         ],
         since: Since = None,
     ) -> Answer:

@@ -10,13 +10,13 @@ import typer
 from trilens.cli.paragraph import say
 from trilens.cli.plain_table import print_table
 from trilens.diagnose.logs.log_verdict import UNKNOWN
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from trilens.diagnose.logs.log_verdict import Follower, LogVerdict, Told
 
 _LINE: Final = 160  # characters of a log's line
 _ROWS: Final = 15
-_RANKS: Final = 8
 
 
 def show_verdict(verdict: LogVerdict) -> None:
@@ -57,9 +57,7 @@ def _head(verdict: LogVerdict) -> str:
 def _follower(one: Follower) -> str:
     if not one.ranks:
         return one.cause
-    shown = ", ".join(str(rank) for rank in one.ranks[:_RANKS])
-    more = f" and {len(one.ranks) - _RANKS} more" if len(one.ranks) > _RANKS else ""
-    return f"{one.cause} on rank{'s' if len(one.ranks) > 1 else ''} {shown}{more}"
+    return f"{one.cause} on {ranks_name(one.ranks)}"
 
 
 def _show_order(order: tuple[Told, ...]) -> None:

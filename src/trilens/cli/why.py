@@ -19,8 +19,9 @@ def why(
     subject: Annotated[
         str | None,
         typer.Argument(
-            metavar="WORKLOAD|POD|NODE",
-            help="A name, NAMESPACE/NAME, KIND/NAME, pod/NAME, node/NAME or CLUSTER/NAMESPACE/KIND/NAME.",
+            metavar="WORKLOAD|POD|NODE|INCIDENT",
+            help="A name, NAMESPACE/NAME, KIND/NAME, pod/NAME, node/NAME, CLUSTER/NAMESPACE/KIND/NAME, or "
+            "the id of an incident.",
         ),
     ] = None,
     namespace: Namespace = None,
@@ -101,11 +102,11 @@ def _show_open(server: str | None, since: str, *, as_json: bool) -> None:
     with Client(server) as client:
         incidents = client.get("/api/incidents")["data"]
         for incident in incidents[:_INCIDENTS]:
-            subject = _whom(incident)
+            subject = whom(incident)
             answer, trouble = None, None
             if subject is not None:
                 try:
-                    answer = _asked(client, case_params(subject, None, True, since))
+                    answer = _asked(client, case_params(incident["id"], None, True, since))
                 except ServerError as e:  # it may be gone meanwhile; the others are not
                     trouble = str(e)
             found.append({"incident": incident, "subject": subject, "why": answer, "error": trouble})
@@ -117,7 +118,7 @@ def _show_open(server: str | None, since: str, *, as_json: bool) -> None:
         show_open(found, more=len(incidents) - len(found))
 
 
-def _whom(incident: dict[str, Any]) -> str | None:
+def whom(incident: dict[str, Any]) -> str | None:
     """The workload that it is about, or the node."""
     subject = incident["subject"]
     if (workload := subject["workload"]) is not None:

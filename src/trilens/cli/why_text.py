@@ -15,14 +15,21 @@ _SURE: Final = ((0.95, "certain"), (0.8, "sure"), (0.65, "likely"), (0.5, "rathe
 
 
 def show_why(answer: dict[str, Any]) -> None:
+    """Beside an answer, what could not be answered is only named."""
     verdicts = answer["verdicts"]
+    told = [one for one in verdicts if one["can_tell"]] or verdicts
     typer.echo(f"{_name(answer['subject'])}, {_span(answer)}")
-    for verdict in verdicts:
+    for verdict in told:
         typer.echo()
         _show_verdict(verdict)
-    if verdicts:
+    if told:
         typer.echo("\nThe way to it:")
-        _show_way(verdicts)
+        _show_way(told)
+    if beside := [one for one in verdicts if one not in told]:
+        typer.echo("\nBesides, without an answer (--json has the way to it):")
+        for one in beside:
+            named = "" if _has_no_cause(one) else f" (perhaps {one['cause']}, {one['confidence']:.0%})"
+            say(one["text"] + named, "-")
     missing = _missing(answer)
     if missing:
         typer.echo("\nNot known:")
@@ -44,7 +51,7 @@ def show_open(found: list[dict[str, Any]], *, more: int) -> None:
             say(one["error"] or "it names neither a workload nor a node that could be looked at", "why:")
             continue
         verdict = answer["verdicts"][0]
-        say(f"{verdict['text']} ({_head(verdict)})", "why:")
+        say(f"{verdict['text']}  [{_head(verdict)}]", "why:")
         _show_fix(verdict)
         say(f"trilens why {one['subject']}", "more:")
     if more:
@@ -81,7 +88,7 @@ def _show_way(verdicts: list[dict[str, Any]]) -> None:
             new = [fact for fact in dict.fromkeys(told) if fact not in seen]
             seen.update(new)
             for fact in new[:_FACTS]:
-                say(fact, "-")
+                say(fact)
             if len(new) > _FACTS:
                 say(f"and {len(new) - _FACTS} more (--json has them)")
 
@@ -94,10 +101,17 @@ def _fact(fact: dict[str, Any]) -> str:
 def _head(verdict: dict[str, Any]) -> str:
     named = f"{verdict['cause']} ({verdict['layer']})"
     confidence = verdict["confidence"]
+    if _has_no_cause(verdict):
+        return f"cannot tell ({verdict['layer']})"
     if not verdict["can_tell"]:
         return f"cannot tell; perhaps {named}, {confidence:.0%}"
     word = next(word for least, word in _SURE if confidence >= least)
     return f"{named}, {word}: {confidence:.0%}"
+
+
+def _has_no_cause(verdict: dict[str, Any]) -> bool:
+    """Ends of trees that are called so name none."""
+    return str(verdict["cause"]).endswith("cannot-tell")
 
 
 def _where(where: dict[str, Any]) -> str:

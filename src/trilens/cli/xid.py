@@ -40,9 +40,10 @@ def xid(
     """
     from trilens.model.errors import ConfigError
 
-    if [code is not None, bool(log), bundle is not None].count(True) != 1:
+    given = [code is not None, bool(log), bundle is not None].count(True)
+    if given != 1:
         raise ConfigError(
-            "name a code, or --log FILE, or --bundle FILE",
+            "name a code, or --log FILE, or --bundle FILE" + (", one of them" if given else ""),
             hint="trilens xid 79; dmesg -T | trilens xid --log -",
         )
     if code is not None and (number := _CODE.fullmatch(code.strip())):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.detect.wording import ranks_name
 from trilens.model.flight_recorder import GroupStanding
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,9 +21,10 @@ from trilens.detect.readings import LatestReadings, Usual, began, is_fast
 from trilens.detect.scene import Figure
 from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import DOUBTED, attempt_of, doubts_of, job_key, of_job
-from trilens.detect.wording import job_name, ranks_name, seconds
+from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.detect.fates import Fate, Surroundings
 from trilens.detect.job_memory import JobMemory
 from trilens.detect.looking import Looking
-from trilens.detect.wording import job_name, rank_name, ranks_name
+from trilens.detect.wording import job_name, rank_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.life import Phase
 from trilens.model.rank_errors import is_out_of_memory, only_follows
+from trilens.model.rank_names import ranks_name
 from trilens.model.run import Ending
 
 if TYPE_CHECKING:

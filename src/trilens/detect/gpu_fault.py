@@ -1,8 +1,8 @@
 """D009 GPU fault: the hardware of a GPU, its link or its node is broken, or a program has done it harm.
 
-What it finds: Xids and SXids by what NVIDIA's catalogue says that they ask for, a program's faults apart from
-the hardware's; a GPU that is gone while others of its node report; memory rows that wait for a reset; GPUs
-and nodes that fail again and again.
+What it finds: Xids and SXids by what NVIDIA's catalogue says that they ask for (of NVLink's, by the sub-code
+in their line), a program's faults apart from the hardware's; a GPU that is gone while others of its node
+report; memory rows that wait for a reset; GPUs and nodes that fail again and again.
 Why it costs: a job with a broken GPU hangs or crashes, and so does the next one that is put there.
 Example: Xid 79 on GPU 3 of gpu-17: it has fallen off the bus, and takes its node with it.
 What to do: the finding says it, by class: nothing, fix the program, reset the GPU, take the node out.
@@ -11,7 +11,7 @@ What to do: the finding says it, by class: nothing, fix the program, reset the G
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -22,8 +22,9 @@ from trilens.detect.wording import seconds, workload_name
 from trilens.model.event import EventKind
 from trilens.model.fault_lines import fatal_in
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
+from trilens.model.nvlink import sub_code
 from trilens.model.workload import GpuUuid
-from trilens.model.xid import FOLLOWERS, GRAVEST_FIRST, XIDS, Asks, XidMeaning
+from trilens.model.xid import FOLLOWERS, GRAVEST_FIRST, XIDS, Asks, FaultKind, KernelFault, XidMeaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ class GpuFault:
             if event.kind is not EventKind.XID or event.code is None:
                 continue
             if scene.now_ms - event.t_ms <= _LASTS_MS:
-                meaning = XIDS.get(event.code, _UNKNOWN_CODE)
+                meaning = _meaning(event.code, event.text)
                 one = _Told(event.code, meaning, event.t_ms, event.text, rank=event.rank)
                 told[event.node, event.uuid].append(one)
         for place, one in _changed_gauges(scene):
@@ -160,6 +161,13 @@ class GpuFault:
             for uuid, lost in self._lost.items()
             if lost.place.node in speaking_nodes and scene.now_ms - lost.since_ms <= _REMEMBERED_MS
         }
+
+
+def _meaning(code: int, text: str) -> XidMeaning:
+    """What an NVLink Xid asks for stands in the rest of its line."""
+    known = XIDS.get(code, _UNKNOWN_CODE)
+    sub = sub_code(KernelFault(FaultKind.XID, code, None, text))
+    return known if sub is None else replace(known, asks=sub.asks)
 
 
 def _worst(faults: Sequence[_Told]) -> _Told | None:

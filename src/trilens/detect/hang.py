@@ -23,10 +23,11 @@ from trilens.detect.rhythm import Rhythm
 from trilens.detect.scene import Figure, ToldBy
 from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import DOUBTED, doubts_of, of_job, of_row
-from trilens.detect.wording import job_name, ranks_name, seconds
+from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
 from trilens.model.life import Phase
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

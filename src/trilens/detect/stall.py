@@ -22,7 +22,7 @@ from trilens.detect.stall_causes import (
     Standing,
     Verdict,
     is_no_pause,
-    is_sharp,
+    is_sharper,
     node_of,
     verdict_of,
     what_it_is,
@@ -184,9 +184,9 @@ class Stall:
         if known.onset_ms is None:
             known.onset_ms, known.found_ms = standing.onset_ms, now_ms
         verdict = known.verdict
-        if verdict is None or (now_ms - known.found_ms <= _SHARPEN_MS and not is_sharp(verdict)):
+        if verdict is None or now_ms - known.found_ms <= _SHARPEN_MS:
             new = verdict_of(job, standing, scene)
-            if verdict is None or is_sharp(new):
+            if verdict is None or is_sharper(new, verdict):
                 if not is_settled:
                     new = new._replace(confidence=min(new.confidence, 0.7))
                 known.verdict = new

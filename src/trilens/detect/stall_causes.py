@@ -9,8 +9,9 @@ import numpy as np
 
 from trilens.detect.fates import Fate
 from trilens.detect.scene import Figure
-from trilens.detect.wording import rank_name, ranks_name, seconds
+from trilens.detect.wording import rank_name, seconds
 from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +56,15 @@ def is_no_pause(standing: Standing, limit_ms: float) -> bool:
     )
 
 
-def is_sharp(verdict: Verdict) -> bool:
+def is_sharper(new: Verdict, than: Verdict) -> bool:
+    """A rank that is not where the others wait may turn out to be gone, or locked: that takes heartbeats."""
+    if not _is_sharp(than):
+        return _is_sharp(new)
+    is_same = new.rank is not None and than.rank is not None and new.rank.rank == than.rank.rank
+    return is_same and than.cause == "collective" and new.cause in _KNOWN_FATES
+
+
+def _is_sharp(verdict: Verdict) -> bool:
     return verdict.cause != "unknown" and (verdict.rank is not None or verdict.cause == "data")
 
 
@@ -68,6 +77,9 @@ _OF_FATE: Final[Mapping[Fate, tuple[str, float]]] = {
     Fate.LEFT: ("process-dead", 0.8),
     Fate.UNHEARD: ("unknown", 0.6),
 }
+
+
+_KNOWN_FATES: Final = frozenset({"gil-held", "node-gone", "process-dead"})
 
 
 def verdict_of(job: JobView, standing: Standing, scene: Scene) -> Verdict:
@@ -188,7 +200,12 @@ def what_it_is(verdict: Verdict) -> str:
         case "gil-held":
             return f"{who or 'a rank'} is alive, but its Python interpreter is locked"
         case "process-dead":
-            return f"{who or 'a rank'} is dead, and the others wait for it"
+            how = (
+                "is dead"
+                if verdict.confidence > _OF_FATE[Fate.UNKNOWN][1]
+                else "is not heard: dead, or locked"
+            )
+            return f"{who or 'a rank'} {how}, and the others wait for it"
         case "node-gone":
             return f"the node of {who or 'some ranks'} is gone"
         case "collective":

@@ -20,8 +20,9 @@ from trilens.detect.peers import IN_A_ROW, OVER_AFTER, STRIDE, WINDOW, is_over, 
 from trilens.detect.scene import ToldBy
 from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import attempt_of, of_job
-from trilens.detect.wording import job_name, ranks_name, seconds
+from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trilens.detect.scene import JobView, RankView
     from trilens.model.workload import WorkloadKey
 
@@ -25,13 +23,6 @@ def job_name(job: JobView) -> str:
 def rank_name(rank: RankView) -> str:
     node = rank.process.node if rank.process is not None else ""
     return f"rank {rank.rank} on {node}" if node else f"rank {rank.rank}"
-
-
-def ranks_name(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    shown = ", ".join(map(str, ranks[:8]))
-    return f"ranks {shown}, and {len(ranks) - 8} more" if len(ranks) > 8 else f"ranks {shown}"
 
 
 def seconds(ms: float) -> str:

@@ -97,10 +97,14 @@ class Case:
     @cached_property
     def lives(self) -> Sequence[RankProcess]:
         """The latest life of each rank, of the latest run; of a node, of every run that was there."""
-        ranks = self.file.ranks
+        return self.lives_at(None)
+
+    def lives_at(self, t_ms: int | None) -> Sequence[RankProcess]:
+        """The life that each rank had then: of one that has begun anew, the one before tells why it fell."""
+        ranks = [one for one in self.file.ranks if t_ms is None or one.started_ms <= t_ms]
         if ranks and self.file.subject.kind != "node":
             latest = max(ranks, key=lambda one: (one.heard_ms, one.started_ms)).run
-            ranks = tuple(one for one in ranks if one.run == latest)
+            ranks = [one for one in ranks if one.run == latest]
         last = {(one.run, one.rank): one for one in sorted(ranks, key=lambda one: one.attempt)}
         return [last[key] for key in sorted(last)]
 

@@ -149,7 +149,7 @@ class CaseFile:
     members: tuple[MembershipInterval, ...] = ()
     phases: tuple[PhaseInterval, ...] = ()
     objects: tuple[KubeObject, ...] = ()  # as the API server has them, without secrets and environment values
-    kinds: tuple[GroupKind, ...] = ()  # of which the whole cluster was asked: there are no others of these
+    kinds: tuple[GroupKind, ...] = ()  # of which the whole cluster was asked: no others of these matter
     events: tuple[EventRecord, ...] = ()  # faults of GPUs and links; Kubernetes' own are among the objects
     findings: tuple[FindingInterval, ...] = ()
     alerts: tuple[CaseAlert, ...] = ()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.scheduling.demand import Demand, taints_of
-from trilens.diagnose.selectors import lacking, wanted_nodes
+from trilens.diagnose.selectors import label_change, lacking, wanted_nodes
 from trilens.resolve.reading import condition, items, section, text
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def on_node(case: Case, daemon: Daemon, node: str) -> OnNode:
         return OnNode(DaemonState.FAILING, here[0], _trouble(here[0]) or "")
     if not pods and not sets:
         if case.knows_all("apps", "DaemonSet"):
-            repair = f"install {_INSTALLED[daemon]}"
+            repair = f"Install {_INSTALLED[daemon]}."
             return OnNode(DaemonState.MISSING, None, "there is none in the cluster", repair)
         return OnNode(DaemonState.UNTOLD)
     found = case.node(node)
@@ -70,6 +70,11 @@ def on_node(case: Case, daemon: Daemon, node: str) -> OnNode:
         if found is not None and (why := _kept_away(one, found)) is not None:
             return OnNode(DaemonState.MISSING, one, *why)
     return OnNode(DaemonState.MISSING, sets[0] if sets else None, "it runs on other nodes")
+
+
+def is_daemon_name(name: str) -> bool:
+    """Whether one of these is known by it, in every cluster alike."""
+    return any(pattern.search(name) for pattern in _NAMES.values())
 
 
 def is_daemon(daemon: Daemon, obj: KubeObject) -> bool:
@@ -101,14 +106,15 @@ def _kept_away(daemons: KubeObject, node: KubeObject) -> tuple[str, str] | None:
     """Why a DaemonSet has no pod on a node, and what would change that."""
     spec = section(daemons.body, "spec", "template", "spec")
     where = f"DaemonSet {daemons.namespace}/{daemons.name}"
-    for term in wanted_nodes(spec)[:1]:
-        if absent := lacking(term, node.labels):
-            listed = " ".join(f"{one.key}={one.values[0] if one.values else ''}" for one in absent)
-            return f"{where} wants nodes with {listed}", f"kubectl label node {node.name} {listed}"
+    # One of its terms is enough: charts name several labels that a node with GPUs may have.
+    absent = min((lacking(term, node.labels) for term in wanted_nodes(spec)), key=len, default=[])
+    if absent:
+        wants = ", ".join(map(str, absent))
+        return f"{where} wants nodes with {wants}", f"kubectl label node {node.name} {label_change(absent)}"
     demand = Demand({}, _tolerations(spec), ())
     for taint in taints_of(node):
         if not demand.tolerates(taint) and not taint.key.startswith("node.kubernetes.io/"):
-            repair = f"add to the tolerations of {where}: {taint.toleration}"
+            repair = f"Add to spec.template.spec.tolerations of {where}: {taint.toleration}"
             return f"{where} does not tolerate the taint {taint} of {node.name}", repair
     return None
 

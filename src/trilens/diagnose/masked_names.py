@@ -12,6 +12,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from trilens.diagnose.daemons import is_daemon_name
 from trilens.model.verdict import Missing
 
 if TYPE_CHECKING:
@@ -124,6 +125,9 @@ def _names(case: CaseFile) -> Iterator[tuple[str, str]]:
         yield "namespace", one.namespace
         if one.kind in ("Pod", "Node"):
             yield one.kind.lower(), one.name
+        for owner in one.owners:  # jobs of others: who holds what is asked for is told by their names
+            if owner.kind != "Node" and not is_daemon_name(owner.name):
+                yield "workload", owner.name
         for name, value in (*one.labels.items(), *one.annotations.items()):
             if _USER_KEY.search(name):
                 yield "user", value

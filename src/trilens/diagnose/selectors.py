@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trilens.resolve.reading import items, section, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 
@@ -69,6 +69,14 @@ def wanted_nodes(spec: Mapping[str, Any]) -> tuple[tuple[Requirement, ...], ...]
     if not terms:
         return (chosen,) if chosen else ()
     return tuple((*chosen, *term) for term in terms)
+
+
+def label_change(lacks: Sequence[Requirement]) -> str:
+    """What `kubectl label` takes to make them hold; where any value will do, "true"."""
+    wanted = [f"{one.key}={one.values[0]}" for one in lacks if one.operator == "In" and one.values]
+    wanted += [f"{one.key}=true" for one in lacks if one.operator == "Exists"]
+    unwanted = [f"{one.key}-" for one in lacks if one.operator in ("NotIn", "DoesNotExist")]
+    return " ".join((*wanted, *unwanted))
 
 
 def lacking(wanted: tuple[Requirement, ...], labels: Mapping[str, str]) -> list[Requirement]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.answer import FUNCTIONS, UNKNOWN, Answer
 from trilens.diagnose.tree import FIRST, all_trees
-from trilens.model.verdict import NOBODY, Asked, Missing, Verdict
+from trilens.model.finding import Subject
+from trilens.model.verdict import NOBODY, TELL_FROM, Asked, Layer, Missing, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trilens.diagnose.case import Case
     from trilens.diagnose.tree import End, Question, Tree, Way
-    from trilens.model.finding import Subject
 
 log = logging.getLogger(__name__)
+
+_PLACE: Final = ("rank", "pod", "node", "gpu", "gpu_number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +36,38 @@ class _Walked:
 
     def with_answer(self, asked: Asked, answer: Answer, question: Question) -> _Walked:
         sureness = answer.confidence * (question.doubt if asked.answer == UNKNOWN else 1.0)
-        told = {name: value for name, value in answer.subject._asdict().items() if value is not None}
         return _Walked(
             (*self.way, asked),
             self.confidence * (1.0 if question.by in self.by else sureness),
             {**self.names, **answer.names},
             tuple(dict.fromkeys((*self.missing, *answer.missing))),
-            self.subject._replace(**told),
+            _led_on(self.subject, answer.subject),
             answer.since_ms if answer.since_ms is not None else self.since_ms,
             self.by | {question.by},
         )
 
 
+def _led_on(before: Subject, told: Subject) -> Subject:
+    """Whom it is about after one more answer. Where that is somebody else, the place of the one before is not
+    theirs."""
+    known = before._asdict()
+    named = {name: value for name, value in told._asdict().items() if value is not None}
+    if any(name in named and known[name] not in (None, named[name]) for name in _PLACE):
+        known |= dict.fromkeys(_PLACE)
+    return Subject(**(known | named))
+
+
 def why(case: Case, trees: Mapping[str, Tree] | None = None) -> list[Verdict]:
     """The surest first; of equal ones the one that was found first, which is what a tree says would help."""
     walk = _Walk(case, trees or all_trees())
-    found = sorted(walk.tree(FIRST, _Walked()), key=lambda verdict: -verdict.confidence)
+    found = sorted(walk.tree(FIRST, _Walked()), key=_place)
     # Two ways may lead to one end: the surer one tells it.
     return list({(verdict.cause, verdict.text): verdict for verdict in reversed(found)}.values())[::-1]
+
+
+def _place(verdict: Verdict) -> tuple[bool, bool, float]:
+    """Whoever asks why a job has fallen does not ask first whether it is seen well, sure as that may be."""
+    return verdict.confidence < TELL_FROM, verdict.layer is Layer.TELEMETRY, -verdict.confidence
 
 
 class _Walk:
@@ -106,7 +122,7 @@ def _verdict(end: End, walked: _Walked) -> Verdict:
         end.layer,
         end.text.format_map(names),
         round(end.confidence * walked.confidence, 3),
-        tuple(line.format_map(names) for line in end.fix),
+        tuple(line for line in (told.format_map(names) for told in end.fix) if line),
         walked.subject,
         walked.since_ms,
         walked.way,

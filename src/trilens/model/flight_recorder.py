@@ -17,7 +17,13 @@ from trilens.model.plain_pickle import MAX_BYTES, check_extent, read_plain_pickl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_RANK_AT_END: Final = re.compile(r"(\d+)(?:\.(?:json|pkl|pickle|pt|bin|dump|trace|txt))?$")
+_RANK_AT_END: Final = re.compile(r"(?<!\d)(\d{1,6})(?:\.(?:json|pkl|pickle|pt|bin|dump|trace|txt))?$")
+# What PyTorch writes is well within these; a dump that is not is no dump, and would be much work.
+_MOST_RANKS: Final = 1_000_000
+_MOST_DIMENSIONS: Final = 64
+_LONGEST: Final = 500  # characters of a name
+_MOST: Final = 1 << 63
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 class Frame(NamedTuple):
@@ -105,7 +111,8 @@ class GroupStanding(NamedTuple):
 
 
 def rank_of_file(name: str) -> int | None:
-    """Dump files carry the rank at the end, whatever stands before it: nccl_trace_rank_node7_3, rank3.json"""
+    """Dump files carry the rank at the end, whatever stands before it: nccl_trace_rank_node7_3, rank3.json.
+    A number with more digits is a date or the like."""
     found = _RANK_AT_END.search(name)
     return int(found[1]) if found else None
 
@@ -118,12 +125,12 @@ def read_flight_recorder(content: bytes) -> FlightRecorderDump:
     frames: dict[int, Frame] = {}  # most entries come from the same few lines, and the dump has each once
     try:
         return FlightRecorderDump(
-            version=str(dump["version"]),
+            version=_name(dump["version"]),
             library_version=_text(dump, "comm_lib_version") or _text(dump, "nccl_version") or None,
-            groups={str(name): _group(str(name), told) for name, told in _pairs(dump, "pg_config")},
-            progress={str(name): _progress(told) for name, told in _pairs(dump, "pg_status")},
+            groups={_name(name): _group(_name(name), told) for name, told in _pairs(dump, "pg_config")},
+            progress={_name(name): _progress(told) for name, told in _pairs(dump, "pg_status")},
             entries=tuple(_collective(entry, frames) for entry in dump.get("entries") or ()),
-            rank=_number(dump, "rank", least=0),
+            rank=_rank(dump["rank"]) if _number(dump, "rank", least=0) is not None else None,
         )
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as e:
         raise FlightRecorderError(f"a flight recorder's dump that cannot be read: {e!r}") from e
@@ -162,6 +169,7 @@ def standings(dump: FlightRecorderDump) -> list[GroupStanding]:
 def _decoded(content: bytes) -> object:
     if not content:
         raise FlightRecorderError("a flight recorder's dump of no bytes")
+    content = content.removeprefix(_BOM)
     if content.lstrip()[:1] != b"{":
         return read_plain_pickle(content)
     if len(content) > MAX_BYTES:
@@ -177,17 +185,17 @@ def _decoded(content: bytes) -> object:
 def _collective(entry: Any, frames: dict[int, Frame]) -> Collective:
     if not isinstance(entry, dict):
         raise TypeError(f"an entry that is {type(entry).__name__}")
-    backend, _, call = str(entry["profiling_name"]).rpartition(":")
+    backend, _, call = _name(entry["profiling_name"]).rpartition(":")
     operation, _, peers = call.partition(" ")
     group, description = entry["process_group"]
     return Collective(
-        record=int(entry["record_id"]),
-        group=str(group),
-        group_description=str(description),
+        record=_bounded(entry["record_id"]),
+        group=_name(group),
+        group_description=_name(description),
         backend=backend,
         operation=operation,
         peers=peers or None,
-        state=str(entry["state"]),
+        state=_name(entry["state"]),
         is_p2p=bool(entry.get("is_p2p", operation in ("send", "recv"))),
         collective_seq=_number(entry, "collective_seq_id"),
         p2p_seq=_number(entry, "p2p_seq_id"),
@@ -206,7 +214,7 @@ def _collective(entry: Any, frames: dict[int, Frame]) -> Collective:
 
 
 def _frame(told: Any, known: dict[int, Frame]) -> Frame:
-    frame = known[id(told)] = Frame(str(told["name"]), str(told["filename"]), int(told["line"]))
+    frame = known[id(told)] = Frame(_name(told["name"]), _name(told["filename"]), _bounded(told["line"]))
     return frame
 
 
@@ -214,7 +222,7 @@ def _group(name: str, told: Any) -> Group:
     ranks = told.get("ranks") or ()
     if isinstance(ranks, str):  # "[0, 1]"
         ranks = re.findall(r"\d+", ranks)
-    return Group(str(told.get("name", name)), str(told.get("desc", "")), tuple(int(rank) for rank in ranks))
+    return Group(_name(told.get("name", name)), _name(told.get("desc", "")), tuple(map(_rank, ranks)))
 
 
 def _progress(told: Any) -> GroupProgress:
@@ -228,13 +236,35 @@ def _pairs(dump: dict[Any, Any], key: str) -> list[tuple[Any, Any]]:
 
 
 def _text(told: dict[Any, Any], key: str) -> str:
-    return str(told.get(key) or "")
+    return _name(told.get(key) or "")
+
+
+def _name(told: object) -> str:
+    """As it can be shown anywhere: names may be as long as their author likes, and have any characters."""
+    name = str(told)
+    if len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}..."
+    return name if name.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in name)
+
+
+def _bounded(told: Any) -> int:
+    number = int(told)
+    if not -_MOST <= number < _MOST:
+        raise ValueError("a number of more than 64 bits")
+    return number
+
+
+def _rank(told: Any) -> int:
+    rank = int(told)
+    if not 0 <= rank < _MOST_RANKS:
+        raise ValueError("a rank that nobody can have")
+    return rank
 
 
 def _number(told: dict[Any, Any], key: str, *, least: int | None = None) -> int | None:
     """-1 stands for "none yet" where `least` is 0."""
     value = told.get(key)
-    number = None if value is None else int(value)
+    number = None if value is None else _bounded(value)
     return None if number is None or (least is not None and number < least) else number
 
 
@@ -244,9 +274,12 @@ def _moment(entry: dict[Any, Any], key: str) -> int | None:
 
 
 def _sizes(entry: dict[Any, Any], key: str) -> tuple[tuple[int, ...], ...]:
-    return tuple([tuple(map(int, shape)) for shape in entry.get(key) or ()])
+    shapes = tuple([tuple(map(_bounded, shape)) for shape in entry.get(key) or ()])
+    if any(len(shape) > _MOST_DIMENSIONS for shape in shapes):
+        raise ValueError("a tensor of more dimensions than there are")
+    return shapes
 
 
 def _names(entry: dict[Any, Any], key: str) -> tuple[str, ...]:
     told = entry.get(key) or ()
-    return (told,) if isinstance(told, str) else tuple(str(one) for one in told)
+    return (_name(told),) if isinstance(told, str) else tuple([_name(one) for one in told])

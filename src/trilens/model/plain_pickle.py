@@ -50,8 +50,11 @@ def read_plain_pickle(content: bytes) -> object:
     reader = _Reader(content)
     try:
         value = reader.read()
-    except (IndexError, KeyError, struct.error, TypeError, ValueError, OverflowError) as e:
+    except (IndexError, struct.error, TypeError, ValueError, OverflowError) as e:
         raise UnsafePickle(f"a damaged pickle, at byte {reader.position}: {e or type(e).__name__}") from e
+    except KeyError as e:
+        what = "it refers to what is not in it"
+        raise UnsafePickle(f"a damaged pickle, at byte {reader.position}: {what}") from e
     check_extent(value)
     return value
 

@@ -214,6 +214,9 @@ class ClusterResolver:
         found = self._objects.named(_NODE, "", node)
         return place_of(found, self.topology) if found is not None else None
 
+    def has_node(self, name: str) -> bool:
+        return self._objects.named(_NODE, "", name) is not None
+
     def nodes(self) -> Iterator[KubeObject]:
         for name in self._nodes.names():
             found = self._objects.named(_NODE, "", name)

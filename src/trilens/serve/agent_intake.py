@@ -18,12 +18,13 @@ from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
     from trilens.collect.agents.roster import Agent
     from trilens.collect.config import ScrapeConfig
+    from trilens.model.event import EventRecord
     from trilens.model.gpu import Claim
     from trilens.model.life import MembershipInterval
     from trilens.model.node import Hardware
@@ -62,13 +63,16 @@ class AgentIntake:
         self._samples = samples
         self._resolver = LocalResolver(self._cluster, settings.ownership, records)
         interval_s = settings.agents.interval.total_seconds()
-        self._rosters = [AgentRoster(config, interval_s, self._ask, self._left) for config in configs]
+        self._rosters = [
+            AgentRoster(config, interval_s, self._ask, self._take_events, self._left) for config in configs
+        ]
         self._kept: dict[str, int] = {}  # how far the events of each ledger were taken
         self._hardware: dict[str, Hardware] = {}  # by node
         self._told_by: dict[str, str | None] = {}  # whose processes those of a machine are: a ledger
         self._measured: list[PhaseSample] = []
         self._series: CurrentSeries | None = None
         self._changed = asyncio.Event()  # who is in what: the metrics tell it at once
+        self._listeners: list[Callable[[EventRecord], None]] = []
         self._thread = LoopThread("trilens-agents", self._follow)
 
     def start(self) -> None:
@@ -90,6 +94,10 @@ class AgentIntake:
 
     def stop(self) -> None:
         self._thread.stop()
+
+    def listen(self, listener: Callable[[EventRecord], None]) -> None:
+        """Told of each new event in this intake's thread; it must not wait. Before `start`."""
+        self._listeners.append(listener)
 
     @property
     def cluster(self) -> str:
@@ -193,8 +201,10 @@ class AgentIntake:
                 hint="give one of them another name: agent.node_name",
             )
 
-    async def _take_events(self, agent: Agent) -> None:
-        told = await agent.client.events(agent.position)
+    async def _take_events(self, agent: Agent, wait_s: float = 0.0) -> None:
+        """Where there is none, the next that comes within so long: it is told the moment it happens."""
+        told = await agent.client.events(agent.position, wait_s)
+        agent.waits = told.waits
         if told.ledger != agent.ledger:  # its first answer, or its numbers began anew
             agent.ledger, agent.position = told.ledger, self._kept.get(told.ledger, 0)
             told = await agent.client.events(agent.position)
@@ -203,7 +213,10 @@ class AgentIntake:
                 continue
             # Nothing is told before it has happened, whatever that machine's clock says.
             t_ms = min(event.t_ms, _now_ms())
-            self._events.event(replace(event, t_ms=t_ms))
+            event = replace(event, t_ms=t_ms)
+            self._events.event(event)
+            for listener in self._listeners:
+                listener(event)
             if event.job is not None:
                 self._resolver.glimpse(event.node, event.job, t_ms)
             agent.position = self._kept[told.ledger] = event.number

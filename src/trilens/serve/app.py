@@ -61,7 +61,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the routes are made of; compose.py fills it in."""
+    """What the routes are made of; apis.py fills it in."""
 
     settings: Settings
     token: str | None

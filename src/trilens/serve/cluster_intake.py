@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from trilens.collect.current_series import CurrentSeries
 from trilens.collect.kubernetes.intake import KubernetesIntake
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from trilens.store.workloads import WorkloadRecords
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _SETTLE_S: Final = 0.3  # a change is to be seen within a second, its way to the disk included
 _MEASURE_S: Final = 15.0
@@ -156,37 +158,41 @@ class ClusterIntake:
 
     def gpu_views(self) -> list[ClusterView]:
         """What each cluster knows of its pods and nodes, as it stands between two changes."""
-        try:
-            return self._thread.between_steps(self._gpu_views, _VIEW_S)
-        except TimeoutError as e:
-            raise IntakeError(
-                f"the clusters keep their thread busy: no view of them within {_VIEW_S:g} s"
-            ) from e
+        return self._between_changes(self._gpu_views, _VIEW_S)
 
     def _gpu_views(self) -> list[ClusterView]:
         return [view_of(self._clusters[name], is_settled=name in self._settled) for name in self._names]
 
-    def present(self) -> list[ClusterPresent]:
+    def present(self, within_s: float = _VIEW_S) -> list[ClusterPresent]:
         """Workloads, pods and nodes of the clusters that were read through, between two changes."""
-        try:
-            return self._thread.between_steps(self._present_now, _VIEW_S)
-        except TimeoutError as e:
-            raise IntakeError(
-                f"the clusters keep their thread busy: no look at them within {_VIEW_S:g} s"
-            ) from e
+        return self._between_changes(self._present_now, within_s)
 
     def _present_now(self) -> list[ClusterPresent]:
         return [self._present[name].of(self._clusters[name]) for name in self._names if name in self._settled]
 
-    def pods_of(self, cluster: str, keep: Callable[[KubeObject], bool]) -> list[KubeObject]:
+    def pods_of(
+        self, cluster: str, keep: Callable[[KubeObject], bool], within_s: float = _VIEW_S
+    ) -> list[KubeObject]:
         """The pods of a cluster as they are followed, between two changes. Raises IntakeError."""
+        return self._between_changes(
+            lambda: [pod for pod in self._clusters[cluster].pods() if keep(pod)], within_s
+        )
+
+    def clusters_with(self, node: str) -> list[str]:
+        """Those that were read through and have a node of this name. Raises IntakeError."""
+        return self._between_changes(
+            lambda: [
+                name for name in self._names if name in self._settled and self._clusters[name].has_node(node)
+            ],
+            _VIEW_S,
+        )
+
+    def _between_changes(self, question: Callable[[], T], within_s: float) -> T:
         try:
-            return self._thread.between_steps(
-                lambda: [pod for pod in self._clusters[cluster].pods() if keep(pod)], _VIEW_S
-            )
+            return self._thread.between_steps(question, within_s)
         except TimeoutError as e:
             raise IntakeError(
-                f"the clusters keep their thread busy: no look at their pods within {_VIEW_S:g} s"
+                f"the clusters keep their thread busy: no look at them within {within_s:g} s"
             ) from e
 
     def metrics(self) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from trilens.serve.cases.cases_api import CasesApi
+    from trilens.serve.cure.cure_api import CureApi
     from trilens.serve.detection.findings import FindingsApi
     from trilens.serve.events import EventsApi
     from trilens.serve.gpus import GpusApi
@@ -29,6 +30,7 @@ class FleetApis:
     findings: FindingsApi
     incidents: IncidentsApi
     cases: CasesApi
+    cure: CureApi
 
     def routes(self) -> list[Route]:
         return [
@@ -40,6 +42,11 @@ class FleetApis:
             route("/api/findings", self.findings.every),
             route("/api/why", self.cases.why),
             route("/api/case", self.cases.case),
+            route("/api/fixes", self.cure.every),
+            route("/api/fixes", self.cure.tell, "POST"),
+            route("/api/fixes/proposals", self.cure.proposals),
+            route("/api/fixes/{id}/approve", self.cure.approve, "POST"),
+            route("/api/fixes/{id}/undo", self.cure.undo, "POST"),
             route("/api/incidents", self.incidents.every),
             route("/api/incidents/{id}", self.incidents.one),
             route("/api/incidents/{id}/acknowledge", self.incidents.acknowledge, "POST"),

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from trilens import __version__
 from trilens.model.life import Phase
 from trilens.serve.cases.cases_openapi import CASE_TYPES, case_paths
+from trilens.serve.cure.cure_openapi import CURE_TYPES, cure_paths
 from trilens.serve.delivery_openapi import DELIVERY_TYPES, delivery_paths
 from trilens.serve.detection.finding_answers import FindingAnswer
 from trilens.serve.envelope import JSON
@@ -44,6 +45,7 @@ def document() -> dict[str, Any]:
     told: tuple[type, ...] = (
         FindingAnswer,
         *CASE_TYPES,
+        *CURE_TYPES,
         *INCIDENT_TYPES,
         *DELIVERY_TYPES,
         *RUN_TYPES,
@@ -90,6 +92,7 @@ def document() -> dict[str, Any]:
             },
             ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
             **case_paths(schemas, failure),
+            **cure_paths(schemas, failure),
             **incident_paths(schemas, failure),
             **delivery_paths(schemas, failure),
             **run_paths(schemas, failure),

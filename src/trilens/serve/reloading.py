@@ -14,6 +14,7 @@ from trilens.serve.cluster_jobs import job_maker
 from trilens.serve.rules import rule_groups
 from trilens.serve.scrape_global import external_labels
 from trilens.serve.scrape_jobs import scrape_configs
+from trilens.settings.cure import read_policy
 from trilens.settings.differences import differing
 
 if TYPE_CHECKING:
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from trilens.collect.monitors.following import Monitors
     from trilens.ledger.prices.book import Prices
     from trilens.serve.scrape_jobs import ScrapeJobs
+    from trilens.settings.cure import CurePolicy
     from trilens.settings.tree import Settings
 
 log = logging.getLogger(__name__)
 
-_RELOADABLE: Final = ("scrape", "rules", "alerting", "prices", "budgets")
+_RELOADABLE: Final = ("scrape", "rules", "alerting", "prices", "budgets", "cure")
 
 
 class InForce(NamedTuple):
@@ -45,6 +47,7 @@ class Followers(NamedTuple):
     monitors: Monitors | None
     prices: Callable[[Prices], None] | None = None
     delivery: Callable[[Plan], None] | None = None
+    policy: Callable[[CurePolicy | None], None] | None = None
 
 
 class Reloading:
@@ -80,7 +83,8 @@ class Reloading:
         configs, groups, make = scrape_configs(wanted), rule_groups(wanted), job_maker(wanted)
         book = price_book(wanted.prices.file)
         plan = plan_of(wanted, external_labels(wanted))
-        jobs, rules, monitors, use_prices, deliver = self._followers
+        policy = read_policy(wanted.cure)
+        jobs, rules, monitors, use_prices, deliver, allow = self._followers
         if jobs is not None:
             jobs.configure(configs)
         if monitors is not None:
@@ -91,6 +95,8 @@ class Reloading:
             use_prices(book)
         if deliver is not None:
             deliver(plan)
+        if allow is not None:
+            allow(policy)
         log.info("settings reloaded", extra={"jobs": len(configs)})
         return before.model_copy(update={group: getattr(wanted, group) for group in _RELOADABLE})
 

@@ -13,7 +13,7 @@ from trilens.diagnose.walk import why
 from trilens.model.errors import TrilensError
 from trilens.model.run import Ending
 from trilens.model.verdict import TELL_FROM, Layer
-from trilens.serve.cases.gathering import Wish
+from trilens.serve.cases.wish import Wish, whole_name
 from trilens.serve.own_queries import answer_from
 from trilens.serve.run_workloads import workloads_of
 
@@ -103,9 +103,9 @@ class RunVerdicts:
             return []
         now_ms = time.time_ns() // 1_000_000
         to_ms = now_ms if ended_ms is None else min(now_ms, ended_ms + _AFTER_MS)
-        kind = f"{workload.kind}.{workload.group}" if workload.group else workload.kind
-        name = f"{workload.cluster}/{workload.namespace}/{kind}/{workload.name}"
-        kept = self._cases.read(Wish(name, None, to_ms - _LOOKED_AT_MS - _AFTER_MS, to_ms), None)
+        kept = self._cases.read(
+            Wish(whole_name(workload), None, to_ms - _LOOKED_AT_MS - _AFTER_MS, to_ms), None
+        )
         return why(Case(answer_from(loop, self._cases.complete(kept), _GATHER_S)))
 
 

@@ -48,7 +48,10 @@ class QueryRunner:
 
         def checked() -> T:
             guard.check()  # its time may be over, or its client gone, before a thread was free
-            return work()
+            try:
+                return work()
+            except StopIteration as e:  # a future cannot carry it: whoever awaits it would wait for ever
+                raise RuntimeError("a query ended by StopIteration, which is a defect") from e
 
         self._running.add(guard)
         watcher = asyncio.ensure_future(_cancel_when_gone(request, guard))

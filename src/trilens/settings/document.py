@@ -34,8 +34,8 @@ given twice an error too. Durations are written as Prometheus writes them (`15s`
 like `512MiB`. Relative paths in a file are relative to that file. The secrets of `source` and
 `remote_write` that are given by file are read again for every request, so they may rotate; tokens and
 headers are printable ASCII. `trilens config check FILE` reads a file as the server would. A running server
-takes over changed `scrape`, `rules`, `alerting`, `prices` and `budgets` sections on SIGHUP or a POST to
-`/-/reload`; everything else needs a restart.
+takes over changed `scrape`, `rules`, `alerting`, `prices`, `budgets` and `cure` sections on SIGHUP or a POST
+to `/-/reload`; everything else needs a restart.
 
 ```yaml
 server:

@@ -11,6 +11,7 @@ from trilens.settings.agent import AgentSettings
 from trilens.settings.agents import AgentsSettings
 from trilens.settings.alerting import AlertingSettings
 from trilens.settings.budgets import BudgetsSettings
+from trilens.settings.cure import CureSettings
 from trilens.settings.endpoint import OtlpSettings, RemoteWriteSettings, SourceSettings
 from trilens.settings.group import Group
 from trilens.settings.kubernetes import KubernetesSettings
@@ -81,6 +82,10 @@ class Settings(Group):
     )
     budgets: BudgetsSettings = Field(
         default_factory=BudgetsSettings, description="What may be spent: [cost.md](cost.md)."
+    )
+
+    cure: CureSettings = Field(
+        default_factory=CureSettings, description="What `trilens fix` may do: [fix.md](fix.md)."
     )
 
     mlflow: MlflowSettings = Field(

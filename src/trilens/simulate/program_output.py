@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.simulate.jobs import PodState
+from trilens.simulate.recorded_collectives import hung_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +101,7 @@ def collective_timeout(rank: int, step: int, timeout_s: float) -> tuple[str, ...
     timeout_ms = round(1000 * timeout_s)
     return _prefixed(
         rank,
-        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={57 * step + 31}, "
+        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={hung_in(step)}, "
         f"OpType=ALLREDUCE, NumelIn=26214400, NumelOut=26214400, Timeout(ms)={timeout_ms}) ran for "
         f"{timeout_ms + 43} milliseconds before timing out.",
         f"[Rank {rank}] To avoid data inconsistency, we are taking the entire process down.",

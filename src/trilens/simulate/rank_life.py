@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trilens.model.sample_ids import digest
 from trilens.simulate.program_output import raised
+from trilens.simulate.recorded_collectives import Standstill, dumped, standing
 from trilens.simulate.scenario import JobKind
 from trilens.simulate.stacks import hung_stacks
 from trilens.simulate.training import PHASES
@@ -40,6 +41,7 @@ _LAUNCHERS: Final = {
     JobKind.JOB: "job",
     JobKind.MPIJOB: "mpi",
 }
+_ARTIFACTS: Final = {"stacks": "stacks-rank{}.txt", "flight-recorder": "trace_rank_{}"}  # what each is called
 _VERSIONS: Final = {"python": "3.12.3", "torch": "2.7.0+cu126", "cuda": "12.6", "nccl": "2.27.3"}
 
 
@@ -72,6 +74,7 @@ class RankLife:
         self._skipped = 0
         self._checkpoints = 0  # told, with the one it loaded
         self._notes = 0
+        self._artifacts = 0
         self._stalls = 0
         self._resumed = 0
         self._has_nan = False
@@ -256,7 +259,12 @@ class RankLife:
             if at >= self._stalls and noticed_s <= min(t_s, stall.until_s or t_s):
                 self._stalls, self._resumed = at + 1, at
                 notes.append(self._stalled(stall, limit_s))
-                artifacts.append(self._stacks(stall, noticed_s))
+                stacks = hung_stacks(self._stands_in(stall))
+                artifacts.append(self._artifact("stacks", stacks, noticed_s))
+                if self._run.spec.flight_recorder:
+                    note, dump = self._collectives(stall, noticed_s)
+                    notes.append(note)
+                    artifacts.append(dump)
             if self._resumed <= at < self._stalls and stall.until_s is not None and stall.until_s <= t_s:
                 self._resumed = at + 1
                 notes.append(self._goes_on(stall, stall.until_s))
@@ -268,26 +276,38 @@ class RankLife:
         return {**({"notes": notes} if notes else {}), **({"artifacts": artifacts} if artifacts else {})}
 
     def _stalled(self, stall: Stall, limit_s: float) -> Line:
-        trouble = self._run.trouble
-        is_missing = self._rank == stall.hung_by or trouble.all_hang
-        phase = trouble.hung_in if is_missing else "grad_sync"
-        step = stall.step + 1
+        phase, step = self._stands_in(stall), stall.step + 1
         text = f"no step has ended for {limit_s:.0f} s, at step {step} in {phase}"
         data = {"seconds": round(limit_s, 1), "phase": phase, "in_step": True, "furthest_behind": []}
         return self._note("stalled", text, stall.since_s + limit_s, step, data)
 
+    def _stands_in(self, stall: Stall) -> str:
+        trouble = self._run.trouble
+        is_missing = self._rank == stall.hung_by or trouble.all_hang
+        return trouble.hung_in if is_missing else "grad_sync"
+
     def _goes_on(self, stall: Stall, until_s: float) -> Line:
         took_s = until_s - stall.since_s
         text = f"steps go on after about {took_s:.0f} s"
-        return self._note("resumed", text, until_s, stall.step + 1, {"seconds": round(took_s, 1)})
+        return self._note("moving", text, until_s, stall.step + 1, {"seconds": round(took_s, 1)})
 
-    def _stacks(self, stall: Stall, at_s: float) -> Line:
+    def _collectives(self, stall: Stall, at_s: float) -> tuple[Line, Line]:
+        """What the flight recorder holds: a note in a few words, and all of it."""
+        step_ns = round(1e9 * self._run.stretches[0].step_s)
+        stands = Standstill(self._run.ranks, stall.step, 1000 * self._us(stall.since_s), step_ns)
+        told = standing(stands, self._stands_in(stall))
+        waits = "no collective" if told["pending"] is None else f"{told['operation']} {told['pending']}"
+        note = self._note("collectives", f"waits in {waits}", at_s, stall.step + 1, {"groups": [told]})
+        return note, self._artifact("flight-recorder", dumped(stands, told, _VERSIONS["nccl"]), at_s)
+
+    def _artifact(self, kind: str, content: bytes, at_s: float) -> Line:
+        number, self._artifacts = self._artifacts, self._artifacts + 1
         return {
-            "n": self._stalls - 1,
+            "n": number,
             "t_ms": self._ms(at_s),
-            "kind": "stacks",
-            "name": f"stacks-rank{self._rank}.txt",
-            "base64": base64.b64encode(hung_stacks(is_waited_for=self._rank == stall.hung_by)).decode(),
+            "kind": kind,
+            "name": _ARTIFACTS[kind].format(self._rank),
+            "base64": base64.b64encode(content).decode(),
         }
 
     def _note(self, kind: str, text: str, at_s: float, step: int, data: Line) -> Line:

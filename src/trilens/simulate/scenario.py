@@ -181,6 +181,7 @@ class Training(_Part):
     shuffled: bool = False  # samples come in another order in each epoch
     jitter: float = Field(default=0.0, ge=0, le=10)  # of steps, as times of what was measured
     spread: float = Field(default=0.006, ge=0, le=0.2)  # of the ranks' pace, which stays as it is
+    flight_recorder: bool = False  # PyTorch remembers collectives, and the ranks send that when they stall
 
 
 class Serving(_Part):

@@ -153,6 +153,7 @@ class TrainingRun:
         self.stretches: list[Stretch] = [self._stretch(at_s, float(first_step))]
         self.ended_s: float | None = None
         self._saved = first_step  # by what stretches before this one wrote
+        self._saved_s: float | None = None  # when that was begun, in this attempt
         self._written = 0
         self._failed_writes = 0
         self._phase_s: dict[str, Floats] = {name: np.zeros(ranks) for name in PHASES}
@@ -169,6 +170,7 @@ class TrainingRun:
         else:
             self._written += new
             self._saved = max(self._saved, saved)
+            self._saved_s = self._begun_s(last, new) if new else self._saved_s
         steps = step - last.first_step
         for name in PHASES:
             self._phase_s[name] = self._phase_s[name] + steps * getattr(last.phases, name)
@@ -215,6 +217,12 @@ class TrainingRun:
         if last.checkpoints_fail or self.ended_s is not None:
             return self._saved
         return max(self._saved, self._checkpoints(last, t_s)[1])
+
+    def saved_s(self, t_s: float) -> float | None:
+        """When the last good checkpoint of this attempt was begun."""
+        last = self.stretches[-1]
+        new = 0 if last.checkpoints_fail or self.ended_s is not None else self._checkpoints(last, t_s)[0]
+        return self._begun_s(last, new) if new else self._saved_s
 
     def written(self, t_s: float) -> tuple[int, int]:
         """Checkpoints that were written in this attempt, and that failed."""
@@ -371,8 +379,7 @@ class TrainingRun:
             base = int(stretch.first_step // every)
             for turn in range(self._checkpoints(stretch, min(end_s, t_s))[0]):
                 step = (base + turn + 1) * every
-                done_s = (step - stretch.first_step) * stretch.step_s
-                from_s = stretch.from_s + done_s + turn * takes_s
+                from_s = self._begun_s(stretch, turn + 1)
                 yield Checkpoint(step, from_s, from_s + takes_s, not stretch.checkpoints_fail)
 
     def stalls(self) -> Iterator[Stall]:
@@ -513,6 +520,13 @@ class TrainingRun:
         base, into_step = divmod(stretch.first_step, every)
         turns = int((max(0.0, t_s - stretch.from_s) + into_step * stretch.step_s) // cycle)
         return turns, int((base + turns) * every) if turns else 0
+
+    def _begun_s(self, stretch: Stretch, turns: int) -> float:
+        """When the last of so many checkpoints of a stretch was."""
+        every = self.spec.checkpoint_every
+        step = (stretch.first_step // every + turns) * every
+        done_s = (step - stretch.first_step) * stretch.step_s
+        return stretch.from_s + done_s + (turns - 1) * self.spec.checkpoint
 
 
 def _shake(seed: int, step: int) -> float:

@@ -65,6 +65,11 @@ def training_text(job_name: str, run: TrainingRun, ranks: Sequence[int], t_s: fl
         tell("training_checkpoint_writes_total", "counter", "Checkpoints written.", {0: written})
         tell("training_checkpoint_failures_total", "counter", "Checkpoints that failed.", {0: failed})
         tell("training_checkpoint_last_step", "gauge", "Step of the last good one.", {0: run.saved_step(t_s)})
+        if (saved_s := run.saved_s(t_s)) is not None:
+            tell(
+                "training_checkpoint_last_timestamp_seconds", "gauge", "When the last good one was begun.",
+                {0: began_s + saved_s},
+            )  # fmt: skip
         if written:
             tell(
                 "training_checkpoint_duration_seconds", "gauge", "How long the last one took.",

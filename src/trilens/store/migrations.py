@@ -12,6 +12,7 @@ from trilens.model.errors import SchemaTooNew, StoreError
 from trilens.store import (
     event_tables,
     finding_tables,
+    fix_tables,
     gpu_tables,
     ledger_pair_tables,
     ledger_tables,
@@ -63,6 +64,7 @@ MIGRATIONS: Final = (
     Migration(7, "the ledger, machines, owners, imported history", ledger_tables.ALL),
     Migration(8, "days of the ledger by two dimensions", ledger_pair_tables.ALL),
     Migration(9, "findings and incidents", finding_tables.ALL),
+    Migration(10, "what was done to clusters", (fix_tables.FIXES,)),
 )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.store.event_rows import EVENTS
 from trilens.store.finding_rows import FINDING_TABLES
+from trilens.store.fixes import FIXES
 from trilens.store.gpu_rows import GPU_TABLES
 from trilens.store.machine_rows import MACHINES
 from trilens.store.tracked_run_rows import TRACKED_RUNS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECORD_TABLES: Final = (*TABLES, *GPU_TABLES, MACHINES, EVENTS, TRACKED_RUNS, *FINDING_TABLES)
+RECORD_TABLES: Final = (*TABLES, *GPU_TABLES, MACHINES, EVENTS, TRACKED_RUNS, *FINDING_TABLES, FIXES)
 
 
 def newest_version(engine: Engine, tables: Iterable[Table]) -> int:

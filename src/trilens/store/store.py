@@ -16,6 +16,7 @@ from trilens.store.catalog import Catalog
 from trilens.store.engine import Engine, EngineOptions
 from trilens.store.events import EventRecords
 from trilens.store.findings import FindingRecords
+from trilens.store.fixes import FixRecords
 from trilens.store.gpus import GpuRecords
 from trilens.store.imports import ImportRecords
 from trilens.store.incidents import IncidentRecords
@@ -88,6 +89,7 @@ class Store:
         self.events = EventRecords(engine, records)
         self.findings = FindingRecords(engine, records)
         self.incidents = IncidentRecords(engine, records)
+        self.fixes = FixRecords(engine, records)
         self.runs = RunRecords(engine)
         self.machines = MachineRecords(engine, records)
         self.imports = ImportRecords(engine)

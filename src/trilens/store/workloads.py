@@ -109,6 +109,11 @@ class WorkloadRecords:
         keys = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
         return self._whole([*self._records(keys, guard)], until_ms, guard)
 
+    def whole(self, key: WorkloadKey, until_ms: int, guard: QueryGuard | None = None) -> WorkloadHistory:
+        """All of one until then. Of who is in it may be told a moment before what it is."""
+        found = self._whole([key], until_ms, guard)
+        return found[0] if found else WorkloadHistory(Workload(key))
+
     def members_among(
         self, pods: Collection[tuple[str, str, str]], span: Span, guard: QueryGuard | None = None
     ) -> list[MembershipInterval]:

@@ -218,6 +218,9 @@ FIGURES: dict[str, float | str] = {
     "trilens.cost": 10.25,
     "trilens.cost_currency": "USD",
     "trilens.provisional": "false",
+    "trilens.verdict": "rank-raised: rank 3 raised first, the others fell for want of it",
+    "trilens.verdict_confidence": 0.95,
+    "trilens.verdict_fix": "1. Read its traceback. 2. Start again from the last checkpoint.",
 }
 
 

@@ -71,7 +71,8 @@ def gpus(evidence: Evidence) -> Iterator[Finding]:
             means = "none of these nodes' GPUs reports: nothing is known of them"
             why = _why_blind(evidence, *min(nodes))
             remedy = why or "run dcgm-exporter or trilens agent there, and scrape it"
-            yield Finding("gpus", False, f"no GPU reports on {where}", means, remedy)
+            # Where nothing says that they should be heard, it may be meant so.
+            yield Finding("gpus", bool(why), f"no GPU reports on {where}", means, remedy)
 
 
 def counters(evidence: Evidence) -> Iterator[Finding]:
@@ -118,7 +119,10 @@ def agent_parts(evidence: Evidence) -> Iterator[Finding]:
 
 def clocks_see(evidence: Evidence) -> str:
     ahead = evidence.clock_ahead_s
-    return "" if ahead is None else f"the server's and this machine's are {abs(ahead):.0f} s apart"
+    if ahead is None:
+        return ""
+    apart = f"are {abs(ahead):.0f} s apart" if abs(ahead) >= _CLOCK_OFF_S else "agree"
+    return f"the server's and this machine's {apart}"
 
 
 def clocks(evidence: Evidence) -> Iterator[Finding]:

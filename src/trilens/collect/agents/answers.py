@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class Events(NamedTuple):
     ledger: str  # whose numbers these are
     events: tuple[EventRecord, ...]
+    waits: bool = False  # whether the agent knows how to wait for the next one
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -33,7 +34,8 @@ def read_json(body: bytes) -> dict[str, Any]:
 def read_events(answer: dict[str, Any]) -> Events:
     try:
         ledger = str(answer["ledger"])
-        return Events(ledger, tuple(_event(entry, ledger) for entry in answer["events"]))
+        told = tuple(_event(entry, ledger) for entry in answer["events"])
+        return Events(ledger, told, answer.get("waits") is True)
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise _not_understood("events", e) from e
 

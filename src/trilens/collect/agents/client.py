@@ -26,8 +26,10 @@ class AgentClient:
         self._http = http
         self._timeout_s = timeout_s
 
-    async def events(self, after: int) -> Events:
-        return read_events(await self._ask("/v1/events", {"after": str(after)}))
+    async def events(self, after: int, wait_s: float = 0.0) -> Events:
+        """Where there is none, the agent waits so long for the next; an old one answers at once."""
+        params = {"after": str(after), **({"wait": f"{wait_s:.3g}"} if wait_s > 0 else {})}
+        return read_events(await self._ask("/v1/events", params, wait_s))
 
     async def processes(self) -> NodeJobs:
         return read_processes(await self._ask("/v1/processes", {}))
@@ -35,12 +37,12 @@ class AgentClient:
     async def output(self, namespace: str, pod: str) -> dict[str, Any]:
         return await self._ask("/v1/output", {"namespace": namespace, "pod": pod})
 
-    async def _ask(self, path: str, params: dict[str, str]) -> dict[str, Any]:
+    async def _ask(self, path: str, params: dict[str, str], wait_s: float = 0.0) -> dict[str, Any]:
         query = f"?{urlencode(params)}" if params else ""
         answer = await self._http.get(
             f"{self._base}{path}{query}",
             {"Accept": "application/json"},
-            timeout_s=self._timeout_s,
+            timeout_s=self._timeout_s + wait_s,
             body_limit=_BODY_LIMIT,
         )
         return read_json(answer.body)

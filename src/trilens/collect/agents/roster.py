@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.collect.agents.client import AgentClient
 from trilens.collect.discovery import discoveries_of
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_PAUSE_S: Final = 0.2  # a storm of faults is told in a few answers, not in one each
+
 
 class Agent:
     """One agent, and what is known of its answers."""
@@ -31,6 +33,7 @@ class Agent:
         self.node: str | None = None  # as it calls itself
         self.ledger: str | None = None
         self.position = 0  # the number of the last event that was taken, in that ledger
+        self.waits = False  # whether it answers a question for the next event when there is one
         self.trouble: str | None = None
         self.silent_since_s: float | None = None  # since the epoch
 
@@ -54,12 +57,15 @@ class AgentRoster:
         config: ScrapeConfig,
         interval_s: float,
         ask: Callable[[Agent], Awaitable[None]],
+        listen: Callable[[Agent, float], Awaitable[None]],
         left: Callable[[Collection[Agent]], None],
     ) -> None:
-        """`ask` may raise ScrapeError; `left` is told of agents that are no longer among the targets."""
+        """`ask` is done once an interval, `listen` for the seconds until the next time, with agents that know
+        how; both may raise ScrapeError. `left` is told of agents that are no longer among the targets."""
         self._config = config
         self._interval_s = interval_s
         self._ask = ask
+        self._listen = listen
         self._left = left
         self._found: dict[tuple[int, str], Sequence[TargetLabels]] = {}
         self._agents: dict[str, Agent] = {}  # by the URL it is scraped at
@@ -117,13 +123,23 @@ class AgentRoster:
         return Agent(name, AgentClient(self._http, target.url, target.timeout_s))
 
     async def _follow(self, agent: Agent) -> None:
+        loop = asyncio.get_running_loop()
         while True:
-            try:
-                await self._ask(agent)
-                agent.answered()
-            except ScrapeError as e:
-                agent.failed(str(e))
-            except Exception as e:  # a defect with one agent must not end the asking
-                log.exception("an agent's answer was not taken", extra={"agent": agent.name})
-                agent.failed(repr(e))
-            await asyncio.sleep(self._interval_s)
+            await self._answered(agent, self._ask(agent))
+            due = loop.time() + self._interval_s
+            while (left_s := due - loop.time()) > 0:
+                if agent.trouble is not None or not agent.waits:
+                    await asyncio.sleep(left_s)
+                else:
+                    await self._answered(agent, self._listen(agent, left_s))
+                    await asyncio.sleep(min(_PAUSE_S, max(due - loop.time(), 0)))
+
+    async def _answered(self, agent: Agent, question: Awaitable[None]) -> None:
+        try:
+            await question
+            agent.answered()
+        except ScrapeError as e:
+            agent.failed(str(e))
+        except Exception as e:  # a defect with one agent must not end the asking
+            log.exception("an agent's answer was not taken", extra={"agent": agent.name})
+            agent.failed(repr(e))

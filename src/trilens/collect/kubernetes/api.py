@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import aiohttp
+import msgspec
 
 from trilens.collect.http_connection import explain
 from trilens.collect.kubernetes.tls import TlsContexts
@@ -29,6 +30,18 @@ GONE: Final = 410
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
+_WELL: Final = (200, 201, 202)
+
+
+class _Sent(NamedTuple):
+    """What goes with a request."""
+
+    method: str = "GET"
+    body: bytes | None = None
+    body_type: str = JSON
+
+
+_NOTHING_SENT: Final = _Sent()
 
 
 class HistoryLost(KubeApiError):
@@ -61,6 +74,25 @@ class KubeApi:
                 if len(body) > _BODY_LIMIT:
                     raise KubeApiError(f"the answer to {path} is larger than {_BODY_LIMIT >> 20} MiB")
             return bytes(body)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        body_type: str = JSON,
+    ) -> Any:
+        """Changes something; what the server answers. Never sent twice but where it was refused (401)."""
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_ANSWER_S)
+        sent = _Sent(method, msgspec.json.encode(body) if body is not None else None, body_type)
+        async with self._answer(path, query or {}, JSON, patience, sent) as answer:
+            content = await answer.content.read()
+        try:
+            return msgspec.json.decode(content)
+        except msgspec.DecodeError as e:
+            raise KubeApiError(f"the answer to {method} {path} is not JSON") from e
 
     @asynccontextmanager
     async def lines(
@@ -99,10 +131,15 @@ class KubeApi:
 
     @asynccontextmanager
     async def _answer(
-        self, path: str, query: Mapping[str, str], accept: str, patience: aiohttp.ClientTimeout
+        self,
+        path: str,
+        query: Mapping[str, str],
+        accept: str,
+        patience: aiohttp.ClientTimeout,
+        sent: _Sent = _NOTHING_SENT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         try:
-            answer = await self._send(path, query, accept, patience)
+            answer = await self._send(path, query, accept, patience, sent)
             try:
                 yield answer
             finally:
@@ -115,15 +152,24 @@ class KubeApi:
             raise KubeApiError(str(e)) from e
 
     async def _send(
-        self, path: str, query: Mapping[str, str], accept: str, patience: aiohttp.ClientTimeout
+        self,
+        path: str,
+        query: Mapping[str, str],
+        accept: str,
+        patience: aiohttp.ClientTimeout,
+        sent: _Sent,
     ) -> aiohttp.ClientResponse:
         renewed = False
         while True:
             entry = await self._access.entry()
             headers = [*entry.headers, ("Accept", accept), ("Accept-Encoding", "identity")]
-            answer = await self._open_session().get(
+            if sent.body is not None:
+                headers.append(("Content-Type", sent.body_type))
+            answer = await self._open_session().request(
+                sent.method,
                 entry.server + path,
                 params=query,
+                data=sent.body,
                 headers=headers,
                 ssl=self._tls.current(entry.tls),
                 server_hostname=entry.server_name,
@@ -131,7 +177,7 @@ class KubeApi:
                 timeout=patience,
                 allow_redirects=False,
             )
-            if answer.status == 200:
+            if answer.status in _WELL:
                 return answer
             try:
                 if answer.status == _UNAUTHORIZED and not renewed:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 VERBS: Final = ("list", "watch")
 DEFINITIONS_GROUP: Final = "apiextensions.k8s.io"
 DEFINITIONS: Final = "customresourcedefinitions"
+COMMANDS_GROUP: Final = "bus.volcano.sh"  # what Volcano's jobs are restarted by
+COMMANDS: Final = "commands"
 _API: Final = "rbac.authorization.k8s.io"
 _NAMESPACES: Final = "namespaces"
 
@@ -73,15 +75,70 @@ def manifests(
     return [*documents, *by_name]
 
 
+def fix_manifests(
+    kinds: Iterable[WatchedKind],
+    namespaces: Sequence[str] = (),
+    *,
+    name: str = "trilens",
+    home: str = "trilens",
+) -> list[Document]:
+    """What `trilens fix` needs besides: apart from reading, so that a cluster may grant the one without the
+    other. `kinds` are those of workloads."""
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": home}
+    role = f"{name}-fix"
+    nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    by_group: dict[str, list[str]] = {}
+    for kind in kinds:
+        if kind.namespaced and kind.group_kind.group:
+            by_group.setdefault(kind.group_kind.group, []).append(kind.plural)
+    inside = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete", "patch"]},
+        {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+        *(
+            {"apiGroups": [group], "resources": sorted(found), "verbs": ["patch"]}
+            for group, found in by_group.items()
+        ),
+        {"apiGroups": [COMMANDS_GROUP], "resources": [COMMANDS], "verbs": ["create"]},
+    ]
+    if not namespaces:
+        return _bound("ClusterRole", role, [nodes, *inside], subject)
+    documents = _bound("ClusterRole", role, [nodes], subject)
+    for namespace in namespaces:
+        documents += _bound("Role", role, inside, subject, namespace)
+    return documents
+
+
+def why_manifests(
+    kinds: Iterable[WatchedKind],
+    namespaces: Sequence[str] = (),
+    *,
+    name: str = "trilens",
+    home: str = "trilens",
+) -> list[Document]:
+    """What `trilens why` reads besides when it is asked: what containers wrote, and `kinds` that nobody
+    watches. Apart, since logs may hold anything."""
+    kinds = tuple(kinds)
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": home}
+    role, verbs = f"{name}-why", ("list",)
+    logs = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+    if not namespaces:
+        return _bound("ClusterRole", role, [logs, *_rules(kinds, verbs)], subject)
+    documents = _bound("ClusterRole", role, _rules((k for k in kinds if not k.namespaced), verbs), subject)
+    inside = [logs, *_rules((kind for kind in kinds if kind.namespaced), verbs)]
+    for namespace in namespaces:
+        documents += _bound("Role", role, inside, subject, namespace)
+    return documents
+
+
 def as_yaml(documents: Iterable[Document]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=None, width=110)
 
 
-def _rules(kinds: Iterable[WatchedKind]) -> list[Document]:
+def _rules(kinds: Iterable[WatchedKind], verbs: Sequence[str] = VERBS) -> list[Document]:
     by_group: dict[str, list[str]] = {}
     for kind in kinds:
         by_group.setdefault(kind.group_kind.group, []).append(kind.plural)
-    return [_rule(group, sorted(plurals)) for group, plurals in by_group.items()]
+    return [_rule(group, sorted(plurals), verbs) for group, plurals in by_group.items()]
 
 
 def _secret_roles(secrets: Iterable[SecretName], role: str, subject: Document) -> list[Document]:
@@ -100,8 +157,8 @@ def _definitions() -> Document:
     return _rule(DEFINITIONS_GROUP, [DEFINITIONS])
 
 
-def _rule(group: str, resources: list[str]) -> Document:
-    return {"apiGroups": [group], "resources": resources, "verbs": list(VERBS)}
+def _rule(group: str, resources: list[str], verbs: Sequence[str] = VERBS) -> Document:
+    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
 
 
 def _bound(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -79,8 +80,11 @@ class _Resources(msgspec.Struct):
 
 
 class ResourceDiscovery:
-    def __init__(self, api: KubeApi, kinds: Iterable[WatchedKind]) -> None:
+    """`answer_s` is how long one document is waited for; None: as long as the connection lasts."""
+
+    def __init__(self, api: KubeApi, kinds: Iterable[WatchedKind], *, answer_s: float | None = None) -> None:
         self._api = api
+        self._answer_s = answer_s
         self._wanted: dict[str, list[WatchedKind]] = {}
         for kind in kinds:
             self._wanted.setdefault(kind.group_kind.group, []).append(kind)
@@ -89,14 +93,18 @@ class ResourceDiscovery:
         """Raises KubeApiError when the server does not even say which groups it has."""
         groups = {group.name: group.in_order() for group in (await self._get("/apis", _Groups)).groups}
         groups[""] = (await self._get("/api", _Core)).versions
-        served: list[Served] = []
         unknown: dict[str, str] = {}
-        for group, wanted in self._wanted.items():
+
+        async def look_in(group: str, wanted: Sequence[WatchedKind]) -> list[Served]:
             try:
-                served += await self._find_in(group, groups.get(group, ()), wanted)
+                return await self._find_in(group, groups.get(group, ()), wanted)
             except KubeApiError as e:  # an aggregated API whose own server is down
                 unknown[group] = e.message
-        return Found(tuple(served), unknown)
+                return []
+
+        # Side by side: one whose server hangs must not keep the others waiting.
+        found = await asyncio.gather(*(look_in(*one) for one in self._wanted.items()))
+        return Found(tuple(served for here in found for served in here), unknown)
 
     async def _find_in(
         self, group: str, versions: Sequence[str], wanted: Sequence[WatchedKind]
@@ -115,7 +123,11 @@ class ResourceDiscovery:
         return found
 
     async def _get(self, path: str, answer: type[_T]) -> _T:
-        body = await self._api.get(path)
+        try:
+            async with asyncio.timeout(self._answer_s):
+                body = await self._api.get(path)
+        except TimeoutError as e:
+            raise KubeApiError(f"no answer to {path} within {self._answer_s:g} s") from e
         try:
             return decode(body, answer)
         except Unreadable as e:

@@ -65,6 +65,7 @@ class NodeAgent:
             self._watch.start()
 
     def stop(self) -> None:
+        self._ledger.end_waiting()
         self._lookout.stop()
         if self._watch is not None:
             self._watch.stop()
@@ -86,9 +87,11 @@ class NodeAgent:
         }
         return {part: problem for part, problem in problems.items() if problem}
 
-    def events(self, after: int) -> dict[str, Any]:
-        events = self._ledger.events(after)
-        return {"ledger": self._ledger.id, "events": [_event_json(event) for event in events]}
+    def events(self, after: int, wait_s: float = 0.0) -> dict[str, Any]:
+        """Where there is none, the next that comes within so long; `waits` tells who asks that it is so."""
+        events = self._ledger.events(after, wait_s)
+        told = [_event_json(event) for event in events]
+        return {"ledger": self._ledger.id, "waits": True, "events": told}
 
     def processes(self) -> dict[str, Any]:
         uses = self._lookout.seen.uses

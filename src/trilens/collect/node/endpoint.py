@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 _IDLE_S: Final = 90.0  # longer than scrapers keep a connection between two scrapes
 _MOST_CONNECTIONS: Final = 64
+_LONGEST_WAIT_S: Final = 30.0  # proxies end a connection on which nothing comes for a minute
 JSON: Final = "application/json"
 
 
@@ -193,7 +194,17 @@ def _events(agent: NodeAgent, asked: dict[str, str]) -> tuple[str, bytes]:
     after = asked.get("after", "0")
     if not after.isascii() or not after.isdigit():
         raise RequestError(f"after={after!r} is not the number of an event")
-    return JSON, _json(agent.events(int(after)))
+    return JSON, _json(agent.events(int(after), _wait_s(asked.get("wait", "0"))))
+
+
+def _wait_s(text: str) -> float:
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1.0
+    if not wait_s >= 0:  # nor for something that is no number
+        raise RequestError(f"wait={text!r} is not a number of seconds")
+    return min(wait_s, _LONGEST_WAIT_S)
 
 
 def _processes(agent: NodeAgent, _asked: dict[str, str]) -> tuple[str, bytes]:

@@ -53,7 +53,8 @@ class FaultLedger:
         self._file = file
         self._boot_id = boot_id
         self._last_codes: dict[PciAddress, int] = {}  # of this boot
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()  # notified of each fault
+        self._ended = False
         self._totals: Counter[FaultKey] = Counter()
         self._events: deque[FaultEvent] = deque(maxlen=_KEPT_EVENTS)
         self._positions: dict[str, str] = {}
@@ -88,6 +89,7 @@ class FaultLedger:
             )
             self._positions[origin] = position
             self._save()
+            self._lock.notify_all()
 
     def record_unreadable(self, origin: str, position: str) -> None:
         with self._lock:
@@ -116,13 +118,22 @@ class FaultLedger:
         with self._lock:
             return dict(self._last_codes)
 
-    def events(self, after: int = 0) -> list[FaultEvent]:
+    def events(self, after: int = 0, wait_s: float = 0.0) -> list[FaultEvent]:
+        """Where there is none, the next that comes within so long."""
         with self._lock:
+            if wait_s > 0:
+                self._lock.wait_for(lambda: self._ended or self._number > after, wait_s)
             return [event for event in self._events if event.number > after]
 
     def save(self) -> None:
         with self._lock:
             self._save()
+
+    def end_waiting(self) -> None:
+        """Nobody who waits for a fault is kept any longer."""
+        with self._lock:
+            self._ended = True
+            self._lock.notify_all()
 
     def _save(self) -> None:
         state = {

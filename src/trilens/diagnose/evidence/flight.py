@@ -9,8 +9,8 @@ from trilens.diagnose.evidence.logs import STACKS
 from trilens.diagnose.flight.cause import judge_dumps
 from trilens.diagnose.flight.flight_verdict import Reason
 from trilens.diagnose.flight.reading import Dumps, DumpSource, read_dumps, read_stack
-from trilens.diagnose.flight.wording import ranks_name
 from trilens.model.finding import Subject
+from trilens.model.rank_names import ranks_name
 from trilens.model.verdict import Fact, Missing
 from trilens.model.workload import PodKey
 

@@ -32,12 +32,12 @@ _RUNTIME: Final = re.compile(
 )
 
 
-@evidence("yes", "no")
+@evidence("yes", "no", "of-a-node")
 def gpu_in_limits(case: Case) -> Answer:
     """Where some pods ask for one and others do not, as a launcher and its workers, it is asked for."""
     if not case.pods:
         if case.file.subject.kind == "node":
-            return Answer(("yes",), confidence=0.9, names=_node_names(case))
+            return Answer(("of-a-node",), names=_node_names(case), subject=Subject(node=node_name(case)))
         return Answer.unknown(PODS_UNTOLD)
     pod = chosen_pod(case)
     told = {"pod": f"{pod.namespace}/{pod.name}", "node": node_of(pod) or "its node", **_node_names(case)}
@@ -51,7 +51,9 @@ def gpu_in_limits(case: Case) -> Answer:
     containers = [text(one, "name") for one in items(section(pod.body, "spec"), "containers")]
     told |= {"container": containers[0] if containers else "main"}
     fact = Fact(f"none of its containers ({', '.join(containers)}) asks for a GPU", f"spec of Pod {pod.name}")
-    return Answer(("no",), (fact,), names=told, subject=subject)
+    # Some programs are meant for processors; one whose framework was built for CUDA hardly is.
+    is_meant = any("cuda" in rank.versions for rank in case.file.ranks)
+    return Answer(("no",), (fact,), 1.0 if is_meant else 0.75, told, subject=subject)
 
 
 @evidence("running", "missing", "failing")
@@ -81,9 +83,10 @@ def device_plugin_on_node(case: Case) -> Answer:
     if found.state is DaemonState.FAILING:
         assert found.pod is not None
         told["plugin"] = f"{found.pod.namespace}/{found.pod.name}"
+        told["plugin_log"] = f"kubectl logs -n {found.pod.namespace} {found.pod.name}"
         fact = Fact(f"{told['plugin']}: {found.reason}", "status of the pod")
         return Answer(("failing",), (fact,), names=told)
-    told["repair"] = found.repair or f"kubectl describe daemonset: see why it has no pod on {node}"
+    told["repair"] = found.repair or f"See why its DaemonSet has no pod on {node}: kubectl get daemonsets -A"
     return Answer(
         ("missing",), (Fact(f"none runs on {node}: {found.reason}", "Pods and DaemonSets"),), names=told
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.answer import Answer, evidence
-from trilens.diagnose.case_file import LogKind
+from trilens.diagnose.case_file import LogKind, SubjectKind
 from trilens.diagnose.found import facts_of, whom
 from trilens.model.event import EventKind
 from trilens.model.finding import FindingKind, Subject
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
     from trilens.diagnose.case import Case
     from trilens.model.event import EventRecord
+    from trilens.model.finding import FindingInterval
 
 _FEW: Final = 5
 _RECENT_MS: Final = 120_000  # a GPU that was read so lately is on its bus
 _BEFORE_MS: Final = 15 * 60_000
 _AFTER_MS: Final = 120_000  # the driver's timeouts
+_TOLD_MS: Final = 20_000  # kernels are asked every 15 s: before that, a fault may not be known yet
 _UNCLEAR: Final = "unclear"  # a code of which nobody says what it asks for: told, and not followed
+_KERNEL: Final = (EventKind.XID, EventKind.SXID, EventKind.NVLINK)
 _WORN: Final = ("row-remap-pending", "repeat-offender")
 _ORDER: Final = ("dead", "link", "contained", "application", "worn")  # what explains most first
 
@@ -53,15 +56,23 @@ def gpu_fault(case: Case) -> Answer:
         return Answer(
             (root.how,), facts[:_FEW], root.confidence, names, subject=root.subject, since_ms=root.t_ms
         )
-    told = [
-        one for one in case.series("gpu-utilization") if one.t_ms and case.now_ms - one.t_ms[-1] <= _RECENT_MS
-    ]
+    onset_ms = _onset_ms(case)
+    if onset_ms is not None and case.now_ms - onset_ms < _TOLD_MS:
+        what = f"whether a GPU has failed: it went wrong {(case.now_ms - onset_ms) // 1000} s ago"
+        return Answer.unknown(Missing(what, "ask again in half a minute: kernels are asked every 15 s"))
+    told = {
+        one.labels.get("UUID")
+        for one in case.series("gpu-utilization")
+        if one.t_ms and case.now_ms - one.t_ms[-1] <= _RECENT_MS
+    }
     kernels = [one for one in case.file.logs if one.kind is LogKind.KERNEL]
     if met:
         return Answer(("no",), tuple(one.fact for one in met[:_FEW]), 0.8)
     if told or kernels:
-        text = f"{len(told)} GPUs were read within the last two minutes; {len(kernels)} kernel logs are quiet"
-        return Answer(("no",), (Fact(text, "readings of GPUs and kernel logs"),))
+        text = (
+            f"{len(told)} GPUs were read within the last two minutes, and no kernel told of a fault of them"
+        )
+        return Answer(("no",), (Fact(text, "readings of GPUs, and what agents read in kernel logs"),))
     return Answer.unknown(
         Missing("faults of its GPUs", "run trilens agent on its nodes: it reads Xids from the kernel's log")
     )
@@ -102,12 +113,17 @@ def _by_events(case: Case) -> Iterator[_Fault]:
 
 def _around(case: Case) -> tuple[int, int]:
     """When a fault would explain what is wrong: not hours before it, and not when somebody resets a GPU."""
+    onset_ms = _onset_ms(case)
+    if onset_ms is None:
+        return case.file.from_ms, case.now_ms
+    return onset_ms - _BEFORE_MS, onset_ms + _AFTER_MS
+
+
+def _onset_ms(case: Case) -> int | None:
     wrong = case.findings(FindingKind.HANG, FindingKind.STALL, FindingKind.CRASH)
     onsets = [one.finding.onset_ms for one in wrong]
     onsets += [one.ended_ms for one in case.lives if one.ended_ms is not None and one.ending != "finished"]
-    if not onsets:
-        return case.file.from_ms, case.now_ms
-    return min(onsets) - _BEFORE_MS, min(onsets) + _AFTER_MS
+    return min(onsets, default=None)
 
 
 def _means(event: EventRecord) -> tuple[str, float]:
@@ -138,7 +154,8 @@ def _of_code(code: int) -> tuple[str, float]:
 
 def _by_findings(case: Case) -> Iterator[_Fault]:
     """What no event tells: a GPU that is gone without a word, one that wears out."""
-    for interval in case.findings(FindingKind.GPU_FAULT):
+    are_kernels_read = any(one.kind in _KERNEL for one in case.file.events)
+    for interval in _found(case):
         finding = interval.finding
         if finding.cause == "lost" or finding.cause in _WORN:
             how = "dead" if finding.cause == "lost" else "worn"
@@ -155,8 +172,24 @@ def _by_findings(case: Case) -> Iterator[_Fault]:
                 finding.subject,
                 finding.confidence,
             )
-        elif finding.cause.startswith("xid-") and not case.file.events:
+        elif finding.cause.startswith("xid-") and not are_kernels_read:
             yield from _by_gauge(finding.cause, facts_of(interval)[0], finding.subject, finding.confidence)
+
+
+def _found(case: Case) -> Iterator[FindingInterval]:
+    """Those that are open, and those that are over and would explain what is not. Of a node, its own: a job
+    may have come to it because a GPU of another one failed."""
+    opened = case.findings(FindingKind.GPU_FAULT)
+    from_ms, to_ms = _around(case)
+    near = [
+        one
+        for one in case.file.findings
+        if one.finding.kind is FindingKind.GPU_FAULT and from_ms <= one.finding.onset_ms <= to_ms
+    ]
+    subject = case.file.subject
+    for one in (*opened, *(one for one in near if one not in opened)):
+        if subject.kind is not SubjectKind.NODE or one.finding.subject.node in (None, subject.name):
+            yield one
 
 
 def _by_gauge(cause: str, fact: Fact, subject: Subject, confidence: float) -> Iterator[_Fault]:

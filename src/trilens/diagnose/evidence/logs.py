@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 STACKS: Final = "stacks"  # the kind of an artifact
 _FEW: Final = 5  # facts that an answer shows
+_QUIET: Final = 0.9  # what others saw is not less so for programs that write little
 
 
 def sources_of(file: CaseFile) -> Iterator[LogSource]:
@@ -45,7 +46,7 @@ def logs_say(case: Case) -> Answer:
     facts = tuple(_facts(verdict))
     if verdict.cause == NO_CAUSE:
         values = ("nothing",) if verdict.lines else (UNKNOWN,)
-        return Answer(values, facts, 0.6, missing=verdict.missing)
+        return Answer(values, facts, _QUIET, missing=verdict.missing)
     if not verdict.can_tell:
         return Answer((UNKNOWN,), facts, missing=verdict.missing)
     return Answer(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.answer import UNKNOWN, Answer, evidence
-from trilens.diagnose.scheduling.demand import Taint, demand_of, requested
+from trilens.diagnose.scheduling.demand import Taint, demand_of
 from trilens.diagnose.scheduling.messages import Blocker
-from trilens.diagnose.scheduling.nodes import GPU_LABELS, names_of, nodes_of, open_to, room_facts
-from trilens.diagnose.scheduling.waiting import first_waiting, node_of, scheduler_words
+from trilens.diagnose.scheduling.nodes import (
+    GPU_LABELS,
+    holders,
+    names_of,
+    nodes_of,
+    open_to,
+    room_facts,
+    why_closed,
+)
+from trilens.diagnose.scheduling.waiting import first_waiting, scheduler_words
 from trilens.diagnose.selectors import lacking
 from trilens.model.verdict import Fact, Missing
 from trilens.resolve.accelerators import is_accelerator
@@ -22,13 +30,19 @@ if TYPE_CHECKING:
     from trilens.diagnose.case import Case
     from trilens.diagnose.scheduling.demand import Amounts, Demand
     from trilens.diagnose.scheduling.nodes import NodeRoom
+    from trilens.diagnose.selectors import Requirement
     from trilens.model.kubernetes import KubeObject
 
-_NODES_UNTOLD: Final = Missing("the nodes of the cluster", 'allow "list" on nodes: trilens kubernetes rbac')
-_PODS_UNTOLD: Final = Missing(
+NODES_UNTOLD: Final = Missing("the nodes of the cluster", 'allow "list" on nodes: trilens kubernetes rbac')
+PODS_UNTOLD: Final = Missing(
     "which pods are on those nodes", 'allow "list" on pods in all namespaces: trilens kubernetes rbac'
 )
 _FEW: Final = 6  # facts of one kind that are shown
+# Labels that a cloud, the kubelet or a discovery writes: whoever changes them by hand makes them untrue.
+_BY_MACHINES: Final = re.compile(
+    r"^(nvidia\.com|feature\.node\.kubernetes\.io|cloud\.google\.com|(?!node-role)([\w.-]*\.)?kubernetes\.io|k8s\.amazonaws\.com"
+    r"|kubernetes\.azure\.com|karpenter\.sh)/"
+)
 
 
 @evidence("yes", "no")
@@ -37,7 +51,7 @@ def room_behind_taint(case: Case) -> Answer:
     pod = first_waiting(case)
     rooms = nodes_of(case)
     if pod is None or not rooms:
-        return Answer((UNKNOWN,), missing=(_NODES_UNTOLD,), names=_taint_names(_said_taints(case, pod), ()))
+        return Answer((UNKNOWN,), missing=(NODES_UNTOLD,), names=_taint_names(_said_taints(case, pod), ()))
     demand = demand_of(pod)
     behind = [room for room in rooms if not room.is_control_plane and room.untolerated(demand)]
     behind = [room for room in behind if room.is_wanted(demand) and room.is_ready and not room.is_cordoned]
@@ -52,7 +66,7 @@ def room_behind_taint(case: Case) -> Answer:
     )
     facts += tuple(room_facts(open_ones or behind, demand))
     if any(room.taken is None for room in behind):
-        return Answer((UNKNOWN,), facts, missing=(_PODS_UNTOLD,), names=told)
+        return Answer((UNKNOWN,), facts, missing=(PODS_UNTOLD,), names=told)
     return Answer(("yes",) if open_ones else ("no",), facts, names=told)
 
 
@@ -63,7 +77,7 @@ def gpus_on_nodes(case: Case) -> Answer:
     rooms = nodes_of(case)
     if pod is None or not rooms:
         asked = demand_of(pod).gpus if pod is not None else {}
-        return Answer((UNKNOWN,), names=_asked_names(asked, ""), missing=(_NODES_UNTOLD,))
+        return Answer((UNKNOWN,), names=_asked_names(asked, ""), missing=(NODES_UNTOLD,))
     demand = demand_of(pod)
     for resource, amount in _short_first(case, pod, demand):
         offering = [room for room in rooms if room.capacity.get(resource)]
@@ -81,16 +95,16 @@ def gpus_on_nodes(case: Case) -> Answer:
             room for room in usual if room.capacity[resource] > room.allocatable.get(resource, Decimal(0))
         ]
         if lost and (most < amount or _would_fit(lost, resource, amount)):
-            told |= {"nodes": names_of(lost), "lost": str(_lost(lost, resource))}
+            told |= {"nodes": names_of(lost), "node": lost[0].name, "lost": str(_lost(lost, resource))}
             return Answer(("unhealthy",), facts, names=told)
         if most < amount:
             return Answer(("too-many",), facts, names=told)
         free = [room.free(resource) for room in usual]
         if not free or None in free:
             # The scheduler says that they are short, and it knows; how many are free is not known here.
-            return Answer(("full",), facts, 0.9, told, (_PODS_UNTOLD,))
+            return Answer(("full",), facts, 0.9, told, (PODS_UNTOLD,))
         total = sum((max(one, Decimal(0)) for one in free if one is not None), Decimal(0))
-        told |= {"free": f"{total:f}", "holders": _holders(case, resource, usual)}
+        told |= {"free": f"{total:f}", "holders": holders(case, resource, usual)}
         if total >= amount:
             return Answer(("scattered",), facts, names=told)
         return Answer(("full",), facts, names=told)
@@ -113,26 +127,42 @@ def node_labels_say(case: Case) -> Answer:
         told = {
             "label": "; or ".join(", ".join(map(str, one)) for one in wanted),
             "near": "",
-            "set": "KEY=VALUE",
+            "correct": "Correct nodeSelector or affinity of its pod template.",
+            "relabel": "Or label the nodes that are meant: kubectl label node NODE KEY=VALUE",
         }
-        return Answer((UNKNOWN,), names=told, missing=(_NODES_UNTOLD,))
+        return Answer((UNKNOWN,), names=told, missing=(NODES_UNTOLD,))
     demand = demand_of(pod)
     matching = [room for room in rooms if room.is_wanted(demand)]
     if matching:
-        fact = Fact(f"{names_of(matching)} have the labels that it wants", "Nodes")
-        told = {"label": _wanted(demand), "nodes": names_of(matching), "near": ""}
-        return Answer(("elsewhere",), (fact,), names=told)
+        closed = [f"{room.name} {why}" for room in matching if (why := why_closed(room, demand))]
+        facts = tuple(Fact(one, "Nodes and their pods") for one in closed[:_FEW]) or (
+            Fact(f"the labels that it wants are on {names_of(matching)}", "labels of the Nodes"),
+        )
+        told = {"label": _wanted(demand), "closed": ", ".join(closed[:3]) or names_of(matching)}
+        return Answer(("elsewhere",), facts, names=told)
     term = min(demand.nodes, key=lambda one: min(len(lacking(one, room.labels)) for room in rooms))
     # The one that no node has; where each has some node, it is the combination that none has.
     absent = [one for one in term if not any(one.holds(room.labels) for room in rooms)] or list(term)
-    near = sorted({room.labels[one.key] for one in absent for room in rooms if one.key in room.labels})
-    told = {
-        "label": ", ".join(map(str, absent)),
-        "near": f" Nodes have {', '.join(near[:_FEW])} there." if near else " No node has that label.",
-        "set": " ".join(f"{one.key}={one.values[0]}" for one in absent if one.values),
-    }
+    told = {"label": ", ".join(map(str, absent)), **_label_changes(absent, rooms)}
     fact = Fact(f"none of {len(rooms)} nodes has {told['label']}", "labels of the Nodes")
     return Answer(("absent",), (fact,), names=told)
+
+
+def _label_changes(absent: Sequence[Requirement], rooms: Sequence[NodeRoom]) -> dict[str, str]:
+    """What to write instead; and which labels to give to nodes, where people give them."""
+    there = {
+        one.key: sorted({room.labels[one.key] for room in rooms if one.key in room.labels}) for one in absent
+    }
+    values = [value for near in there.values() for value in near]
+    offered = "; ".join(f"{key}: {' or '.join(near[:_FEW])}" for key, near in there.items() if near)
+    own = [one for one in absent if one.values and not _BY_MACHINES.search(one.key)]
+    settings = " ".join(f"{one.key}={one.values[0]}" for one in own)
+    return {
+        "near": f" Nodes have {', '.join(values[:_FEW])} there." if values else " No node has that label.",
+        "correct": "Correct nodeSelector or affinity of its pod template"
+        + (f", to what nodes have ({offered})." if offered else "."),
+        "relabel": f"Or label the nodes that are meant: kubectl label node NODE {settings}" if own else "",
+    }
 
 
 def _short_first(case: Case, pod: KubeObject, demand: Demand) -> list[tuple[str, Decimal]]:
@@ -153,9 +183,8 @@ def _taint_names(taints: Sequence[Taint], rooms: Sequence[NodeRoom]) -> dict[str
     known = list(dict.fromkeys(taints))
     return {
         "taint": ", ".join(map(str, known)) or "a taint that the scheduler does not name",
-        "toleration": "tolerations: ["
-        + (", ".join(taint.toleration for taint in known) or "what `kubectl describe nodes` shows as Taints")
-        + "]",
+        "toleration": ", ".join(taint.toleration for taint in known)
+        or "what kubectl describe nodes shows as Taints",
         "nodes": names_of(rooms) or "nodes",
     }
 
@@ -201,17 +230,6 @@ def _lost(rooms: Sequence[NodeRoom], resource: str) -> Decimal:
     return sum(
         (room.capacity[resource] - room.allocatable.get(resource, Decimal(0)) for room in rooms), Decimal(0)
     )
-
-
-def _holders(case: Case, resource: str, rooms: Sequence[NodeRoom]) -> str:
-    """Who has most of them: those are asked first."""
-    where = {room.name for room in rooms}
-    held: Counter[str] = Counter()
-    for pod in case.of_kind("", "Pod"):
-        owner = pod.controller
-        if node_of(pod) in where and (amount := requested(pod).get(resource)):
-            held[f"{pod.namespace}/{owner.name if owner is not None else pod.name}"] += int(amount)
-    return ", ".join(f"{name} has {count}" for name, count in held.most_common(3))
 
 
 def _wanted(demand: Demand) -> str:

@@ -22,6 +22,10 @@ _QUEUE_LABEL: Final = f"{_GROUP}/queue-name"
 _SHORT: Final = re.compile(
     r"quota for (?P<resource>\S+) in flavor (?P<flavor>[^\s,.]+), (?P<more>\S+) more needed"
 )
+_ABOUT: Final = re.compile(
+    r"(?:quota for|resource) (?P<resource>[\w.-]*[/\w-]+)(?: in flavor (?P<flavor>[^\s,.]+))?"
+)
+_PREEMPTED: Final = "Preempted"  # why Kueue has evicted it
 _NEVER: Final = re.compile(r"\((?P<asked>[^ ]+) > (?P<most>[^)]+)\)")
 
 _ANSWERS: Final[Mapping[Blocker, str]] = {
@@ -36,14 +40,15 @@ _ANSWERS: Final[Mapping[Blocker, str]] = {
 }
 
 
-@evidence(*dict.fromkeys(_ANSWERS.values()), "check", "admitted", "none")
+@evidence(*dict.fromkeys(_ANSWERS.values()), "preempted", "check", "admitted", "none")
 def queue_says(case: Case) -> Answer:
     queue = _queue_of(case)
     held = list(_workloads(case))
     if not held:
         return _by_events(case, queue)
     workload = held[0]
-    told = {"queue": text(section(workload.body, "spec"), "queueName") or queue, "said": ""}
+    queue = text(section(workload.body, "spec"), "queueName") or queue
+    told = {**_queue_names(case, queue), "said": "", "record": workload.name}
     source = f"Workload {workload.name} of Kueue"
     if section(workload.body, "spec").get("active") is False:
         return Answer(("deactivated",), (Fact("spec.active is false", source),), names=told)
@@ -52,6 +57,12 @@ def queue_says(case: Case) -> Answer:
         return Answer(
             ("admitted",), (Fact(admitted.message or "admitted", source, admitted.since_ms),), names=told
         )
+    evicted = condition(workload, "Evicted")
+    if evicted is not None and evicted.reason == _PREEMPTED:
+        # It ran, and had to go: what the queue says since is of its second turn.
+        told |= {"said": evicted.message or evicted.reason}
+        facts = tuple(Fact(one.message, source, one.since_ms) for one in conditions(workload) if one.message)
+        return Answer(("preempted",), tuple(dict.fromkeys(facts)), names=told, since_ms=evicted.since_ms)
     for check in items(section(workload.body, "status"), "admissionChecks"):
         if text(check, "state") in ("Pending", "Retry", "Rejected"):
             told |= {
@@ -82,7 +93,7 @@ def queue_says(case: Case) -> Answer:
 
 def _by_events(case: Case, queue: str) -> Answer:
     """Where its Workload cannot be read: what Kueue says of the job itself, or of its pods."""
-    told = {"queue": queue or "(not named)", "said": ""}
+    told = {**_queue_names(case, queue), "said": ""}
     for obj in (*case.pods, *(one for one in case.file.objects if one.name == case.file.subject.name)):
         for said in reversed([one for one in event_words(case, obj) if "kueue" in one.reporter]):
             for blocked in read_message(said.message, reporter=said.reporter, reason=said.reason):
@@ -119,28 +130,36 @@ def _queue_of(case: Case) -> str:
 
 
 def _figures(said: str) -> dict[str, str]:
-    told = {"resource": "resources", "flavor": "its flavor", "more": "some", "asked": "?", "most": "?"}
-    for found in (_SHORT.search(said), _NEVER.search(said)):
-        told |= found.groupdict() if found is not None else {}
+    told = {"resource": "resources", "flavor": "its flavor", "more": "some", "excess": "", "limit": "less"}
+    if (short := _SHORT.search(said)) is not None:
+        told |= short.groupdict()
+    if (never := _NEVER.search(said)) is not None:
+        told |= {"excess": f" ({never['asked']} of {never['most']})", "limit": f"at most {never['most']}"}
+    if (about := _ABOUT.search(said)) is not None:
+        told |= {name: value for name, value in about.groupdict().items() if value}
     return told
+
+
+def _queue_names(case: Case, queue: str) -> dict[str, str]:
+    named = _cluster_queue(case, queue)
+    behind = f"ClusterQueue {named}" if named else f"the ClusterQueue behind {queue or 'its queue'}"
+    return {"queue": queue or "(not named)", "cluster_queue": behind}
+
+
+def _cluster_queue(case: Case, queue: str) -> str:
+    """Behind a queue of its namespace; "" where nobody told."""
+    wanted = (case.file.subject.namespace, queue)
+    for local in case.of_kind(_GROUP, "LocalQueue"):
+        if (local.namespace, local.name) == wanted:
+            return text(section(local.body, "spec"), "clusterQueue")
+    return ""
 
 
 def _queue_facts(case: Case, queue: str) -> Iterator[Fact]:
     """How much of the queue's quota is taken."""
-    namespace = case.file.subject.namespace
-    local = next(
-        (
-            one
-            for one in case.of_kind(_GROUP, "LocalQueue")
-            if (one.namespace, one.name) == (namespace, queue)
-        ),
-        None,
-    )
-    if local is None:
-        return
-    name = text(section(local.body, "spec"), "clusterQueue")
+    name = _cluster_queue(case, queue)
     for one in case.of_kind(_GROUP, "ClusterQueue"):
-        if one.name != name:
+        if not name or one.name != name:
             continue
         waiting = section(one.body, "status").get("pendingWorkloads")
         if waiting is not None:

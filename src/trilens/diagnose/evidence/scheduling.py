@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.answer import UNKNOWN, Answer, evidence
 from trilens.diagnose.case import EVENTS
-from trilens.diagnose.scheduling.demand import demand_of
+from trilens.diagnose.scheduling.demand import PLACES, demand_of
 from trilens.diagnose.scheduling.messages import Blocker
-from trilens.diagnose.scheduling.nodes import nodes_of, places_for, room_facts
+from trilens.diagnose.scheduling.nodes import names_of, nodes_of, places_for, room_facts, why_closed
 from trilens.diagnose.scheduling.waiting import (
     autoscaler_words,
     first_waiting,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from trilens.diagnose.case import Case
     from trilens.diagnose.scheduling.demand import Amounts, Demand
+    from trilens.diagnose.scheduling.messages import Blocked
     from trilens.diagnose.scheduling.nodes import NodeRoom
     from trilens.diagnose.scheduling.waiting import Word
 
@@ -69,6 +70,7 @@ def scheduler_says(case: Case) -> Answer:
     about = Subject(pod=pod_key(pod))
     told = {
         "pod": f"{pod.namespace}/{pod.name}",
+        "pod_name": pod.name,
         "pods": names(without_node(case)),
         "scheduler": text(section(pod.body, "spec"), "schedulerName") or "default-scheduler",
     }
@@ -98,7 +100,8 @@ def scheduler_says(case: Case) -> Answer:
         [word for word in known if word.blocked.blocker in {one.blocked.blocker for one in followed}]
     )
     answers = tuple(dict.fromkeys(word.blocked.blocker.value for word in followed))
-    more = _others([word for word in known if word not in followed])
+    beside = [word for word in known if word.blocked.blocker.value not in answers]
+    more = _others(beside, nodes_of(case), demand_of(pod))
     return Answer(answers, (*facts, *more), names=told, subject=about, since_ms=since_ms(pod))
 
 
@@ -135,6 +138,7 @@ def gang_says(case: Case) -> Answer:
         "there": str(there),
         "least": str(least) if least is not None else "all its",
         "needed": "room for all",
+        "places": "there is no room for all of them",
     }
     told["group"] = group.name if group is not None else group_name(pod) or "not named"
     if least is None:
@@ -150,6 +154,7 @@ def gang_says(case: Case) -> Answer:
     places = places_for(rooms, demand_of(pod))
     if places is not None:
         facts.append(Fact(f"there are places for {places} of its pods", "Nodes and their pods"))
+        told["places"] = f"there are places for {places} of them"
     has_room = places is not None and places >= least  # then something else keeps it, which nobody told
     return Answer(("no-room",), tuple(facts), 0.5 if has_room else 1.0, told)
 
@@ -182,13 +187,14 @@ def _enough_alone(rooms: Sequence[NodeRoom], demand: Demand) -> frozenset[Blocke
     """What is the only thing between the pod and some node that has the GPUs."""
     found = set()
     for room in rooms:
-        if room.is_control_plane or not room.is_wanted(demand) or not room.is_ready:
+        if room.is_control_plane or not room.is_wanted(demand):
             continue
         if not demand.gpus or not room.has_room(demand):
             continue
         ways = {
             Blocker.TAINT: bool(room.untolerated(demand)),
             Blocker.CORDONED: room.is_cordoned,
+            Blocker.NODE_UNREACHABLE: not room.is_well,
             Blocker.INSUFFICIENT_RESOURCE: _lacks_other(room, demand),
         }
         in_the_way = [one for one, is_so in ways.items() if is_so]
@@ -198,35 +204,40 @@ def _enough_alone(rooms: Sequence[NodeRoom], demand: Demand) -> frozenset[Blocke
 
 
 def _lacks_other(room: NodeRoom, demand: Demand) -> bool:
-    others = {name: amount for name, amount in demand.resources.items() if name not in demand.gpus}
+    others = {
+        name: amount
+        for name, amount in demand.resources.items()
+        if name not in demand.gpus and (name != PLACES or name in room.allocatable)
+    }
     return any((room.free(name) or Decimal(0)) < amount for name, amount in others.items())
 
 
 def _names(words: Sequence[Word]) -> dict[str, str]:
-    counted = (
-        f"{word.blocked.nodes} nodes {word.blocked.text}"
-        if word.blocked.nodes is not None
-        else word.blocked.text
-        for word in words
-    )
-    told = {"said": "; ".join(dict.fromkeys(counted))}
-    for word in words:
-        if word.blocked.blocker is Blocker.INSUFFICIENT_RESOURCE:
-            told.setdefault("resource", word.blocked.detail or "room")
-    return told
+    return {"said": "; ".join(dict.fromkeys(_counted(word.blocked) for word in words))}
 
 
-def _others(words: Sequence[Word]) -> Iterator[Fact]:
+def _others(words: Sequence[Word], rooms: Sequence[NodeRoom], demand: Demand) -> Iterator[Fact]:
+    """What else was said, and why it is not what is told to do."""
+    unwanted = [room for room in rooms if not room.is_wanted(demand) and not why_closed(room, demand)]
+    spare = [room for room in unwanted if demand.gpus and room.has_room(demand)]
     why = {
         Blocker.CONTROL_PLANE: "those nodes are Kubernetes' own, and not meant for it",
-        Blocker.SELECTOR: "it does not want those nodes, and others are in question",
+        Blocker.SELECTOR: f"it does not want those nodes, and there is room on {names_of(spare)}"
+        if spare
+        else "it does not want those nodes, and others are in question",
+        Blocker.INSUFFICIENT_GPU: "there it waits until others give theirs back",
         Blocker.GANG_NOT_READY: "its group waits for what its members lack",
     }
     for word in words[:_FEW]:
         blocked = word.blocked
-        count = f"{blocked.nodes} nodes: " if blocked.nodes is not None else ""
         reason = why.get(blocked.blocker, "that alone would not help")
-        yield Fact(f"{count}{blocked.text}: {reason}", word.fact.source, word.fact.t_ms)
+        yield Fact(f"{_counted(blocked)}: {reason}", f"the same {word.fact.source.partition(',')[0]}")
+
+
+def _counted(blocked: Blocked) -> str:
+    if blocked.nodes is None:
+        return blocked.text
+    return f"{blocked.nodes} {'node' if blocked.nodes == 1 else 'nodes'}: {blocked.text}"
 
 
 def _times(amounts: Amounts, count: int) -> Amounts:

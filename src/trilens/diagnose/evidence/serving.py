@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from trilens.diagnose.answer import Answer, evidence
+from trilens.diagnose.answer import UNKNOWN, Answer, evidence
 from trilens.diagnose.recent import before, late, now
 from trilens.diagnose.scheduling.waiting import node_of, pod_key
 from trilens.model.finding import Subject
 from trilens.model.verdict import Fact, Missing
-from trilens.resolve.reading import condition
+from trilens.resolve.reading import conditions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,8 @@ _STEADY: Final = 0.1  # the number served at once hardly moves: it is at its lim
 _SLOWER: Final = 1.5  # times what was usual before
 _FIRST_TOKEN_S: Final = 2.0  # where nothing is known from before
 _NEXT_TOKEN_S: Final = 0.2
+# Alerts on what the server itself measures of whole requests: what is in front of it is not in that.
+_LONG_BY_ITSELF: Final = ("InferenceP95High", "InferenceP99High")
 _METRICS: Final = Missing("the metrics of its server", "have it scraped: docs/serving.md")
 
 
@@ -35,14 +37,14 @@ def replicas_warm(case: Case) -> Answer:
         return Answer.unknown(Missing("its pods", 'allow "get" on pods'))
     cold = []
     for pod in case.pods:
-        ready = condition(pod, "Ready")
+        ready = next((one for one in conditions(pod) if one.type == "Ready"), None)
         if ready is None or not ready.holds:
             cold.append((pod, "not ready", ready.since_ms if ready is not None else None))
         elif ready.since_ms is not None and case.now_ms - ready.since_ms < _WARM_MS:
             cold.append((pod, "ready only since", ready.since_ms))
     source = "conditions of the pods"
     if not cold:
-        return Answer(("warm",), (Fact(f"all {len(case.pods)} replicas are ready", source),))
+        return Answer(("warm",), (Fact(f"{len(case.pods)} of {len(case.pods)} replicas are ready", source),))
     pod, how, since_ms = cold[0]
     facts = tuple(Fact(f"{one.name}: {said}", source, at) for one, said, at in cold)
     names = {
@@ -104,7 +106,7 @@ def batch_at_limit(case: Case) -> Answer:
     return Answer(("saturated",), facts, 0.9, names)
 
 
-@evidence("next-token", "first-token", "neither")
+@evidence("next-token", "first-token", "long-answers", "neither")
 def request_speed(case: Case) -> Answer:
     first, following = _told(case, "inference-first-token"), _told(case, "inference-next-token")
     whole = _told(case, "inference-duration") or _told(case, "inference-duration-mean")
@@ -126,14 +128,19 @@ def request_speed(case: Case) -> Answer:
                 found.append(name)
     if found:
         return Answer((found[0],), tuple(facts), 0.95, names)
+    is_long = any(alert.labels.get("alertname") in _LONG_BY_ITSELF for alert in case.file.alerts)
     for one in whole[:1]:
         lately, usual = now(one), before(one)
         facts.append(Fact(f"whole requests take {lately:.3g} s", "the server", one.t_ms[-1]))
         names["served"] = f"whole requests take {lately:.3g} s"
-        if usual is not None and lately > _SLOWER * usual and not (first and following):
-            return Answer(("unknown",), tuple(facts), names=names, missing=(_METRICS,))
+        is_long = is_long or (usual is not None and lately > _SLOWER * usual)
     names.setdefault("served", "; ".join(fact.text for fact in facts))
-    return Answer(("neither",), tuple(facts), 0.95, names)
+    if not is_long:
+        return Answer(("neither",), tuple(facts), 0.95, names)
+    if not (first and following):
+        return Answer((UNKNOWN,), tuple(facts), names=names, missing=(_METRICS,))
+    # What neither waits nor comes slowly takes long because it is much.
+    return Answer(("long-answers",), tuple(facts), 0.95, names)
 
 
 def _told(case: Case, figure: str) -> Sequence[CaseSeries]:

@@ -50,15 +50,22 @@ _CREATE: Final = ("CreateContainerError", "RunContainerError")
 def pods_made(case: Case) -> Answer:
     waiting, placed = without_node(case), not_started(case)
     if not case.pods:
-        if not case.file.workloads:
+        # Some that are there may not have been read.
+        if not case.file.workloads or any(one.to_ms is None for one in case.file.members):
             return Answer.unknown(Missing("its pods", 'allow "list" on pods: trilens kubernetes rbac'))
         name = case.file.subject.name
-        return Answer(("none",), (Fact(f"{name} has no pods", "the API server"),), names={"workload": name})
-    told = {"pod": names(waiting or placed or list(case.pods)), "workload": case.file.subject.name}
-    fact = Fact(
-        f"of {len(case.pods)} pods {len(waiting)} have no node, {len(placed)} have one and have not started",
-        "status of the pods",
+        told = {"workload": name, "kind": _resource_of(case)}
+        return Answer(("none",), (Fact(f"{name} has no pods", "the API server"),), names=told)
+    told = {
+        "pod": names(waiting or placed or list(case.pods)),
+        "workload": case.file.subject.name,
+        "kind": _resource_of(case),
+    }
+    said = (
+        f"without a node: {names(waiting)}" if waiting else "",
+        f"with a node, and not started: {names(placed)}" if placed else "",
     )
+    fact = Fact("; ".join(filter(None, said)) or f"all {len(case.pods)} run", "status of the pods")
     short = refused_since(case)
     shown = (("waiting", waiting), ("placed", placed), ("short", short))
     values = tuple(value for value, found in shown if found) or ("running",)
@@ -83,11 +90,16 @@ def pods_refused(case: Case) -> Answer:
         if _REFUSED.search(said):
             return Answer(("refused",), (fact,), names={"said": said}, since_ms=happened_ms(refusals[0]))
     for obj in case.file.objects:
-        if obj.name == case.file.subject.name and section(obj.body, "spec").get("suspend") is True:
-            fact = Fact("spec.suspend is true", f"{obj.kind} {obj.name}")
+        path = _suspended_by(obj) if obj.name == case.file.subject.name else None
+        if path is not None:
+            setting = ".".join(path)
+            fact = Fact(f"{setting} is true", f"{obj.kind} {obj.name}")
+            patch = "".join(f'{{"{key}":' for key in path) + "false" + "}" * len(path)
             # A queue suspends it as well, and somebody who has not seen that queue cannot tell.
             is_queued = any("queue" in label for label in obj.labels)
-            return Answer(("suspended",), (fact,), 0.6 if is_queued else 1.0, {"kind": obj.kind.lower()})
+            return Answer(
+                ("suspended",), (fact,), 0.6 if is_queued else 1.0, {"setting": setting, "patch": patch}
+            )
     return Answer(("quiet",))
 
 
@@ -100,10 +112,31 @@ def start_says(case: Case) -> Answer:
     found = [(pod, *_waits_for(case, pod)) for pod in pods]
     # One that says what is wrong tells more than one that is only on its way.
     pod, value, fact = min(found, key=lambda one: one[1] in ("starting", "pulling"))
-    told = {"pod": f"{pod.namespace}/{pod.name}", "node": node_of(pod), "said": fact.text if fact else ""}
-    told["image"] = _image(pod)
+    told = {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "pod_name": pod.name,
+        "node": node_of(pod),
+        "said": fact.text if fact else "",
+        "image": _image(pod),
+    }
     subject = Subject(pod=pod_key(pod), node=node_of(pod) or None, cluster=pod.cluster)
     return Answer((value,), (fact,) if fact else (), names=told, subject=subject, since_ms=since_ms(pod))
+
+
+def _suspended_by(obj: KubeObject) -> tuple[str, ...] | None:
+    """Where it says that nobody shall make its pods: Kubeflow's jobs have it elsewhere than all others."""
+    for path in (("spec",), ("spec", "runPolicy")):
+        if section(obj.body, *path).get("suspend") is True:
+            return (*path, "suspend")
+    return None
+
+
+def _resource_of(case: Case) -> str:
+    """What kubectl calls its kind: job.batch."""
+    if case.workload is None:
+        return "pod"
+    key = case.workload.key
+    return f"{key.kind.lower()}.{key.group}" if key.group else key.kind.lower()
 
 
 def refused_since(case: Case) -> list[KubeObject]:

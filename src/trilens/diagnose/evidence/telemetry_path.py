@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from trilens.diagnose.answer import Answer, evidence
+from trilens.diagnose.answer import UNKNOWN, Answer, evidence
 from trilens.diagnose.daemons import Daemon, DaemonState, is_daemon, on_node
 from trilens.diagnose.evidence.gpu_access import node_name
-from trilens.diagnose.monitors import example_label, selection, wants_exporter
+from trilens.diagnose.monitors import example_label, nearest, selection, wants_exporter
 from trilens.diagnose.scheduling.nodes import nodes_of
 from trilens.diagnose.scheduling.waiting import node_of
 from trilens.model.finding import FindingKind, Subject
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 _MONITORING: Final = "monitoring.coreos.com"
 _FINDINGS: Final = ("prof-stuck", "lost-labels", "frozen", "sentinel", "programs-silent")
+_NOW_MS: Final = 5_000  # a series that has ended has no value at the moment of the case
 _STALE_MS: Final = 120_000  # two scrapes at the slowest usual interval
+_NODE_KNOWN_MS: Final = 60_000  # Kubernetes gives a node 40 s until it calls it not ready
+_NODE_OR_EXPORTER: Final = 0.55  # which of the two is silent cannot be told yet
+_TOLD_BY_EXPORTERS: Final = ("gpu-reported", "gpu-utilization", "gpu-power")
 _EXPORTER_PORT: Final = ":9400"  # dcgm-exporter's own, whatever its job is called
 _POD_LABELS: Final = ("pod", "exported_pod", "pod_name")
 
@@ -50,19 +54,55 @@ def telemetry_findings(case: Case) -> list[FindingInterval]:
     ]
 
 
+def _silent(case: Case) -> FindingInterval | None:
+    """That a detector misses what GPUs of a node say; it takes a while to believe that they are back."""
+    for one in telemetry_findings(case):
+        if one.finding.cause == "gap" and not _heard_now(case, one.finding.subject.node):
+            return one
+    return None
+
+
+def _heard_now(case: Case, node: str | None) -> bool:
+    own = {seat.uuid for seat in case.file.gpus if seat.node == node}
+    told = [one for one in case.series("gpu-reported") if one.labels.get("UUID") in own]
+    return any(one.t_ms and case.now_ms - one.t_ms[-1] <= _NOW_MS for one in told)
+
+
+def _last_heard_ms(case: Case, node: str | None = None) -> int | None:
+    """Of any of its GPUs, or of those on one node."""
+    there = {seat.uuid for seat in case.file.gpus if seat.node == node}
+    series = (
+        one
+        for figure in _TOLD_BY_EXPORTERS
+        for one in case.series(figure)
+        if node is None or one.labels.get("Hostname") == node or one.labels.get("UUID") in there
+    )
+    return max((one.t_ms[-1] for one in series if one.t_ms), default=None)
+
+
+def _nameless(case: Case) -> FindingInterval | None:
+    """That what GPUs of a node say is heard, and does not name whose they are."""
+    return next((one for one in telemetry_findings(case) if one.finding.cause == "lost-labels"), None)
+
+
+def _node(case: Case) -> str:
+    """The one that is silent, where it is known which."""
+    silent = _silent(case)
+    return (silent.finding.subject.node if silent is not None else None) or node_name(case)
+
+
 @evidence("yes", "no", "stopped")
 def gpus_heard(case: Case) -> Answer:
-    node = node_name(case)
+    node = _node(case)
     told = {"node": node or "its node"}
     subject = Subject(node=node or None)
-    for one in telemetry_findings(case):
-        if one.finding.cause == "gap":
-            fact = Fact(one.finding.text, f"detector {one.finding.code}", one.finding.onset_ms)
-            return Answer(("stopped",), (fact,), 1.0, told, (), one.finding.subject, one.finding.onset_ms)
-    series = [
-        one for figure in ("gpu-reported", "gpu-utilization", "gpu-power") for one in case.series(figure)
-    ]
-    latest = max((one.t_ms[-1] for one in series if one.t_ms), default=None)
+    if (one := _silent(case)) is not None:
+        fact = Fact(one.finding.text, f"detector {one.finding.code}", one.finding.onset_ms)
+        return Answer(("stopped",), (fact,), 1.0, told, (), one.finding.subject, one.finding.onset_ms)
+    latest = _last_heard_ms(case)
+    if latest is None and (lost := _nameless(case)) is not None:
+        fact = Fact(lost.finding.text, f"detector {lost.finding.code}", lost.finding.onset_ms)
+        return Answer(("yes",), (fact,), names=told, subject=subject)
     if latest is None:
         if not expects_gpus(case):
             return Answer.unknown(Missing("whether it has GPUs", "ask for a workload whose pods run"))
@@ -76,15 +116,20 @@ def gpus_heard(case: Case) -> Answer:
 
 @evidence("running", "missing", "failing")
 def exporter_on_node(case: Case) -> Answer:
-    node = node_name(case)
+    node = _node(case)
     found = on_node(case, Daemon.EXPORTER, node) if node else None
     if found is None or found.state is DaemonState.UNTOLD:
         remedy = 'allow "list" on pods in its namespace; where there is none, install dcgm-exporter'
         return Answer.unknown(Missing("the pods of dcgm-exporter", remedy))
     told = {"node": node, "reason": found.reason}
-    told["repair"] = found.repair or f"kubectl describe the DaemonSet: see why it has no pod on {node}"
+    told["repair"] = found.repair or f"See why its DaemonSet has no pod on {node}: kubectl get daemonsets -A"
     if found.pod is not None:
         told["exporter"] = f"{found.pod.namespace}/{found.pod.name}"
+        told["exporter_log"] = f"kubectl logs -n {found.pod.namespace} {found.pod.name}"
+    if found.state is DaemonState.MISSING and found.pod is None and (own := list(_targets(case))):
+        # It is scraped, so there is one: not every exporter is a pod, or called as one expects.
+        fact = Fact(f"no pod of it is known, and {own[0].job} {own[0].instance} is scraped", "targets")
+        return Answer((UNKNOWN,), (fact,), names=told)
     if found.state is DaemonState.MISSING:
         fact = Fact(f"none runs on {node}: {found.reason}", "Pods and DaemonSets")
         # Where none is known anywhere, there may be one that is called otherwise.
@@ -112,8 +157,23 @@ def target_says(case: Case) -> Answer:
         if target.is_up is False:
             told = {"target": f"{target.job} {target.instance}", "error": target.error or "no answer"}
             fact = Fact(f"{told['target']}: {told['error']}", "targets", target.scraped_ms)
-            return Answer(("down",), (fact,), names=told, since_ms=None)
+            if _may_be_the_node(case):
+                live = Missing(
+                    "whether its node still lives", "ask again in a minute: Kubernetes knows by then"
+                )
+                return Answer(("down",), (fact,), _NODE_OR_EXPORTER, told, (live,))
+            return Answer(("down",), (fact,), names=told)
     return Answer(("up",), (Fact(f"{own[0].job} {own[0].instance} is up", "targets", own[0].scraped_ms),))
+
+
+def _may_be_the_node(case: Case) -> bool:
+    """It has been silent for less time than a dead node takes to be known as one, and nobody there was heard
+    since."""
+    node = _node(case)
+    heard_ms = _last_heard_ms(case, node)
+    if heard_ms is None or case.now_ms - heard_ms > _NODE_KNOWN_MS:
+        return False
+    return not any(one.node == node and one.heard_ms > heard_ms for one in case.lives)
 
 
 @evidence("none", "label", "namespace", "service", "port", "selected")
@@ -143,11 +203,8 @@ def monitor_selected(case: Case) -> Answer:
         return Answer.unknown(
             Missing("the Prometheus objects", f'allow "list" on prometheuses of {_MONITORING}')
         )
-    found = [selection(case, monitor, servers) for monitor in monitors]
-    # One that is taken is enough; else the one that lacks least is the one to mend.
-    order = ("selected", "port", "service", "namespace", "label")
-    value, told, facts = min(found, key=lambda one: order.index(one[0]))
-    return Answer((value,), facts, names=told)
+    found = nearest([selection(case, monitor, servers) for monitor in monitors])
+    return Answer((found.value,), found.facts, names=found.told)
 
 
 @evidence(*_FINDINGS, "none")
@@ -195,7 +252,7 @@ def labels_of_series(case: Case) -> Answer:
 
 
 def _targets(case: Case) -> Iterator[CaseTarget]:
-    node = node_name(case)
+    node = _node(case)
     exporters = [
         pod for pod in case.of_kind("", "Pod") if is_daemon(Daemon.EXPORTER, pod) and node_of(pod) == node
     ]

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.flight.differences import at_place, first_difference, left_out, places
+from trilens.diagnose.flight.fixes import FIXES
 from trilens.diagnose.flight.flight_verdict import Doing, FlightVerdict, Reason
 from trilens.diagnose.flight.reading import DUMP_ALL
 from trilens.diagnose.flight.telling import SHOWN, Telling, capital, located
 from trilens.diagnose.flight.timeline import Timelines, own_frame
 from trilens.diagnose.flight.waits import Deed, Wait, find_circle, find_roots, find_waits
-from trilens.diagnose.flight.wording import has, ranks_name, waits
+from trilens.diagnose.flight.wording import has, waits
+from trilens.model.rank_names import ranks_name
 from trilens.model.verdict import Missing
 
 if TYPE_CHECKING:
@@ -30,34 +32,6 @@ _CIRCLE: Final = 0.85
 _NOT_RECORDED: Final = (
     "look at those stacks: gloo records no sends and receives, and nothing records the end of a process group"
 )
-_SAME_EVERYWHERE: Final = (
-    "Let all ranks of the group call the same collectives in the same order, with the same sizes and types: "
-    "look for a branch on the rank, on data or on an exception between the last common one and this one."
-)
-_FIXES: Final[Mapping[Reason, tuple[str, ...]]] = {
-    Reason.NEVER_ENTERED: (
-        "Look at what {who} does instead: stacks (py-spy dump --pid, or the artifact `stacks` of the SDK), "
-        "the end of the log, the GPU and the data.",
-        "Where a loop was left early or a branch skipped, let it take part; where a process is gone, its log "
-        "says why.",
-    ),
-    Reason.MISMATCHED_COLLECTIVE: (_SAME_EVERYWHERE,),
-    Reason.MISMATCHED_ORDER: (_SAME_EVERYWHERE,),
-    Reason.MISMATCHED_SHAPE: (_SAME_EVERYWHERE,),
-    Reason.MISMATCHED_DTYPE: (_SAME_EVERYWHERE,),
-    Reason.GPU_BEHIND: (
-        "Look at the GPUs of {who}: Xid messages, a kernel of their own that does not end, clocks held back.",
-    ),
-    Reason.DID_NOT_DUMP: (
-        "Look whether the processes of {who} are alive, and at the end of their logs: one that crashed "
-        "leaves no dump.",
-        "Collect the dumps of all nodes into one folder.",
-    ),
-    Reason.ALL_SAME: (
-        "It is not the program: look at the network between these ranks (trilens nccl on their logs) and at "
-        "their GPUs.",
-    ),
-}
 
 
 def judge_dumps(dumps: Dumps) -> FlightVerdict:
@@ -224,13 +198,13 @@ class _Judge:
         for rank in culprits:
             frame = stacks[rank].frame
             what = f"rank {rank} waits for others by its stacks ({frame}), in what no dump has"
-            self._missing.append(
-                Missing(what, "gloo records no sends and receives, and nothing records the end of a group")
-            )
+            self._missing.append(Missing(what, _NOT_RECORDED))
         return culprits, True
 
     def _how_sure(self, reason: Reason, culprits: tuple[int, ...], wait: Wait) -> float:
         members = len(self._lines.members(wait.deed.group)) or 1
+        if reason is Reason.UNKNOWN:
+            return 0.0
         if reason is Reason.DID_NOT_DUMP:
             if wait.unit.is_p2p:
                 return 0.7
@@ -281,7 +255,7 @@ class _Judge:
             unit.end.timeout_ms if unit is not None else None,
             chain,
             doing,
-            tuple(line.replace("{who}", who) for line in _FIXES.get(reason, ())),
+            tuple(line.replace("{who}", who) for line in FIXES.get(reason, ())),
             others,
             tuple(dict.fromkeys(self._missing)),
             len(self._dumps.ranks),

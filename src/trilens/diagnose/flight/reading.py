@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.flight.wording import ranks_name, span
+from trilens.diagnose.flight.wording import span
 from trilens.diagnose.logs.tracebacks import DUMP, OpenDump
 from trilens.model.errors import FlightRecorderError
 from trilens.model.flight_recorder import rank_of_file, read_flight_recorder
+from trilens.model.rank_names import ranks_name
 from trilens.model.verdict import Missing
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ class Dumps:
 
 
 class _Read(NamedTuple):
-    source: DumpSource
+    """Without its content, which may be large."""
+
+    name: str
+    t_ms: int
     dump: FlightRecorderDump
     last_ns: int  # the last that it tells of
 
@@ -56,28 +60,27 @@ def read_dumps(
     dumps = Dumps(stacks=dict(stacks or {}))
     read: dict[int, list[_Read]] = {}
     for source in sources:
+        rank = source.rank if source.rank is not None else rank_of_file(source.name)
         try:
             dump = read_flight_recorder(source.content)
         except FlightRecorderError as e:
-            rank = source.rank if source.rank is not None else rank_of_file(source.name)
             if rank is not None:
                 dumps.unreadable.add(rank)
             dumps.missing.append(
                 Missing(f"{source.name} cannot be read: {e}", "dump it again, or copy it again")
             )
             continue
-        rank = source.rank if source.rank is not None else rank_of_file(source.name)
         rank = rank if rank is not None else dump.rank
         if rank is None:
             remedy = "name it by its rank, as nccl_trace_rank_3"
             dumps.missing.append(Missing(f"whose dump {source.name} is", remedy))
             continue
         last_ns = max((one.created_ns or 0 for one in dump.entries), default=0)
-        read.setdefault(rank, []).append(_Read(source, dump, last_ns))
+        read.setdefault(rank, []).append(_Read(source.name, source.t_ms or 0, dump, last_ns))
     for rank, several in sorted(read.items()):
-        several.sort(key=lambda one: (one.source.t_ms or 0, one.last_ns, one.source.name))
+        several.sort(key=lambda one: (one.t_ms, one.last_ns, one.name))
         if len(several) > 1:
-            names = ", ".join(one.source.name for one in several[:-1])
+            names = ", ".join(one.name for one in several[:-1])
             what = f"rank {rank} has {len(several)} dumps, of which the last was taken, not {names}"
             dumps.missing.append(Missing(what, "put the dumps of one moment into one folder"))
         dumps.ranks[rank] = several[-1].dump
@@ -139,7 +142,7 @@ def _tell_missing(dumps: Dumps) -> None:
         )
     empty = sorted(rank for rank, dump in dumps.ranks.items() if not dump.entries)
     if empty:
-        what = f"the dump{'s' if len(empty) > 1 else ''} of {ranks_name(empty)} hold nothing"
+        what = f"nothing is in the dump{'s' if len(empty) > 1 else ''} of {ranks_name(empty)}"
         dumps.missing.append(Missing(what, "set TORCH_FR_BUFFER_SIZE=2000 for all ranks"))
     versions = sorted({dump.version for dump in dumps.ranks.values()})
     if len(versions) > 1:

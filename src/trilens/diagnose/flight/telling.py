@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.flight.flight_verdict import Doing, Reason
 from trilens.diagnose.flight.timeline import own_frame
-from trilens.diagnose.flight.wording import ranks_name, waits
+from trilens.diagnose.flight.wording import waits
+from trilens.model.rank_names import ranks_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ class Telling:
             return f"{who} left no dump of it; {others} in {deed}, and {told}."
         if reason is Reason.GPU_BEHIND:
             return f"All entered {deed}, but the GPUs of {ranks_name(culprits)} are behind in it; {others}."
+        if reason is Reason.UNKNOWN:
+            return f"{capital(others)} in {deed}, and no dump says for whom."
         return f"All ranks that should be are in {deed}, with the same sizes and types, and it does not end."
 
     def deed(self, wait: Wait) -> str:

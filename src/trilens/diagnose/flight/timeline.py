@@ -83,6 +83,13 @@ class Timelines:
         self.pending: defaultdict[int, list[Unit]] = defaultdict(list)
         self.descriptions: dict[GroupKey, str] = {}
         self._wrapped: dict[int, bool] = {}
+        self._records: dict[int, bool] = {}
+        # Who is in a group, where only some versions say so: those of one name, told by anybody.
+        self._listed: defaultdict[str, set[tuple[int, ...]]] = defaultdict(set)
+        for dump in dumps.ranks.values():
+            for name, group in dump.groups.items():
+                if group.ranks:
+                    self._listed[name].add(group.ranks)
         for rank, dump in dumps.ranks.items():
             self._take(rank, dump)
 
@@ -97,7 +104,7 @@ class Timelines:
         for one in dump.entries:
             by_group[one.group].append(one)
         for name, entries in by_group.items():
-            key = keys.setdefault(name, GroupKey(name, ()))
+            key = keys.setdefault(name, GroupKey(name, self._ranks_of(name, rank)))
             self.descriptions.setdefault(key, entries[0].group_description)
             line = lines[key]
             for unit in _units(rank, key, entries):
@@ -114,7 +121,12 @@ class Timelines:
         self.pending[rank].sort(key=lambda unit: unit.record)
         if self.pending[rank]:
             self.first_pending[rank] = self.pending[rank][0]
+        self._records[rank] = bool(dump.entries)
         self._wrapped[rank] = bool(dump.entries) and min(one.record for one in dump.entries) > 0
+
+    def _ranks_of(self, name: str, rank: int) -> tuple[int, ...]:
+        told = [ranks for ranks in self._listed.get(name, ()) if rank in ranks]
+        return told[0] if len(told) == 1 else ()
 
     @cached_property
     def _seen_in(self) -> Mapping[GroupKey, frozenset[int]]:
@@ -126,7 +138,8 @@ class Timelines:
 
     @cached_property
     def dumped_earlier(self) -> frozenset[int]:
-        """Those who must have gone on since: what they have not entered has ended on others."""
+        """Those who must have gone on since, or did not record it: what they have not entered has ended on
+        others."""
         ended: defaultdict[GroupKey, int] = defaultdict(int)
         for lines in self.lines.values():
             for key, line in lines.items():
@@ -135,9 +148,10 @@ class Timelines:
                         ended[key] = max(ended[key], place.seq)
         return frozenset(
             rank
-            for rank, lines in self.lines.items()
-            for key, line in lines.items()
-            if line.newest is not None and line.newest < ended[key]
+            for key, last in ended.items()
+            for rank in self.members(key) & self.dumped
+            if (newest := self.line(rank, key).newest) is not None or not self._records[rank]
+            if (newest or 0) < last
         )
 
     @property

@@ -35,6 +35,7 @@ class Wait:
     elsewhere: dict[int, Deed] = field(default_factory=dict)  # wait in something else
     older: set[int] = field(default_factory=set)  # of the silent: those whose dump is of an earlier moment
     difference: Difference | None = None
+    has_no_peer: bool = False  # of a send or receive: the dump does not say with whom it is
     behind: tuple[int, ...] = ()  # in it, but their GPUs are not where the others' are
 
     @property
@@ -46,6 +47,8 @@ class Wait:
             return Reason.NEVER_ENTERED
         if self.silent:
             return Reason.DID_NOT_DUMP
+        if self.has_no_peer:
+            return Reason.UNKNOWN
         if self.elsewhere:
             return None
         return Reason.GPU_BEHIND if self.behind else Reason.ALL_SAME
@@ -119,7 +122,9 @@ def _reached(waits: Mapping[Deed, Wait], start: Deed) -> dict[Deed, tuple[Deed, 
 
 def _weak(wait: Wait) -> int:
     """What is known of those who told comes before what is not of those who did not."""
-    return {Reason.ALL_SAME: 2, Reason.DID_NOT_DUMP: 1}.get(wait.reason or Reason.ALL_SAME, 0)
+    return {Reason.UNKNOWN: 3, Reason.ALL_SAME: 2, Reason.DID_NOT_DUMP: 1}.get(
+        wait.reason or Reason.ALL_SAME, 0
+    )
 
 
 def _look_at_group(lines: Timelines, wait: Wait) -> None:
@@ -147,7 +152,9 @@ def _look_at_group(lines: Timelines, wait: Wait) -> None:
 
 def _look_at_pair(lines: Timelines, wait: Wait) -> None:
     unit = wait.unit
-    for entry, peer in lines.peers(unit):
+    peers = list(lines.peers(unit))
+    wait.has_no_peer = not peers
+    for entry, peer in peers:
         if peer not in lines.dumped:
             wait.silent.add(peer)
             continue

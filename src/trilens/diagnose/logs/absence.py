@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 from signal import SIGABRT
 from typing import TYPE_CHECKING, Final
 
+from trilens.diagnose.logs.line import rank_number
 from trilens.diagnose.logs.people import Who
 from trilens.diagnose.logs.scene import Candidate
 from trilens.diagnose.logs.signs import Kind
 from trilens.diagnose.logs.watchdog import Wait, who_is_behind
 
 if TYPE_CHECKING:
-    from trilens.diagnose.logs.reading import Hit
+    from trilens.diagnose.logs.found import Hit
     from trilens.diagnose.logs.scene import Scene
     from trilens.diagnose.logs.watchdog import Behind
 
@@ -187,8 +188,9 @@ def _silent(scene: Scene) -> Candidate | None:
 
 def _named(scene: Scene, hit: Hit, teller: Who) -> Who | None:
     """Whom a line says to have left."""
-    if "local" in hit.names and teller.host:
-        return Who(scene.people.on_host(teller.host, int(hit.names["local"])), teller.host)
+    local = rank_number(hit.names.get("local"))
+    if local is not None and teller.host:
+        return Who(scene.people.on_host(teller.host, local), teller.host)
     if "peer" in hit.names:
         return Who(None, scene.people.host_at(hit.names["peer"]))
     return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from signal import SIGBUS, SIGKILL, SIGSEGV
 from typing import TYPE_CHECKING, Final
 
+from trilens.diagnose.logs.line import rank_number
 from trilens.diagnose.logs.people import Who
 from trilens.diagnose.logs.scene import Candidate, of_hit
 from trilens.diagnose.logs.signs import Depth, Kind
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 GENERIC: Final = frozenset(("exception", "cuda-call-failed"))
 
 _DIFFERS: Final = 0.85
+_CAUGHT: Final = 0.75  # of the confidence is left
+_MISSED: Final = 0.88  # of what a rank raised for which the others wait
 # What the signal that ended a process tells of why.
 _SIGNALS: Final[Mapping[int, tuple[str, float]]] = {
     SIGKILL: ("killed", 0.78),
@@ -30,7 +33,27 @@ _SIGNALS: Final[Mapping[int, tuple[str, float]]] = {
 
 def of_kind(scene: Scene, kind: Kind) -> list[Candidate]:
     told = [of_hit(scene, hit, who) for hit, who in scene.hits if hit.sign.kind is kind]
-    return _with_the_odd_one(scene, told) if kind is Kind.ROOT else told
+    return _with_the_odd_one(scene, _held_against_who_waits(scene, told)) if kind is Kind.ROOT else told
+
+
+def _held_against_who_waits(scene: Scene, told: list[Candidate]) -> list[Candidate]:
+    """A rank that waits for the others after it has raised something, mostly has caught it and gone on. One
+    for which the others wait has not."""
+    waits: defaultdict[tuple[int | None, int], int] = defaultdict(int)  # by rank and log, the last line
+    for hit, who in scene.hits:
+        if hit.sign.cause == "collective-timeout" and who.rank is not None:
+            waits[(who.rank, hit.speaker.source)] = max(waits[(who.rank, hit.speaker.source)], hit.number)
+    waiting = {rank for rank, _ in waits}
+
+    def held(one: Candidate) -> Candidate:
+        if one.of.name not in GENERIC:
+            return one
+        if one.number < waits.get((one.who.rank, one.source), 0):
+            return replace(one, sure=one.sure * _CAUGHT)
+        is_missed = one.of.name == "exception" and one.who.rank is not None and waiting - {one.who.rank}
+        return replace(one, sure=max(one.sure, _MISSED)) if is_missed else one
+
+    return [held(one) for one in told]
 
 
 def _with_the_odd_one(scene: Scene, told: list[Candidate]) -> list[Candidate]:
@@ -41,8 +64,8 @@ def _with_the_odd_one(scene: Scene, told: list[Candidate]) -> list[Candidate]:
         says[one.names["rank"]] = one.names["a"]
         says[one.names["other"]] = one.names["b"]
     counted = Counter(says.values())
-    odd = [int(rank) for rank, value in says.items() if counted[value] == 1]
-    if len(says) < 3 or len(odd) != 1:
+    odd = [rank_number(rank) for rank, value in says.items() if counted[value] == 1]
+    if len(says) < 3 or len(odd) != 1 or odd[0] is None:
         return told
     who = Who(odd[0], scene.host_of(odd[0]))
     return [replace(one, who=who) if one in pairs else one for one in told]

@@ -11,15 +11,17 @@ SAYS: Final = ("exitcode:", "srun: error:", "exited on signal")
 ROWS: Final = ("  host      :", "  rank      :", "  exitcode  :")  # of torchrun's table of what failed
 
 _ROW: Final = re.compile(r"\s*(?P<name>host|rank|exitcode)\s*: (?P<value>.*)$")
-_RANK: Final = re.compile(r"(\d+) \(local_rank: (\d+)\)")
-_CODE: Final = re.compile(r"(-?\d+) \(pid: (\d+)\)")
-_AGENT: Final = re.compile(r"exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<pid>\d+)\)")
+_RANK: Final = re.compile(r"(\d{1,9}) \(local_rank: (\d{1,9})\)")
+_CODE: Final = re.compile(r"(-?\d{1,9}) \(pid: (\d{1,9})\)")
+_AGENT: Final = re.compile(
+    r"exitcode: (?P<code>-?\d{1,9})\) local_rank: (?P<local>\d{1,9}) \(pid: (?P<pid>\d{1,9})\)"
+)
 _SRUN: Final = re.compile(
-    r"srun: error: (?P<host>\S+): tasks? (?P<task>\d+)[\d,\-]*: "
-    r"(?:Exited with exit code (?P<code>\d+)|(?P<word>[A-Z][a-z ]+))"
+    r"srun: error: (?P<host>\S+): tasks? (?P<task>\d{1,9})[\d,\-]*: "
+    r"(?:Exited with exit code (?P<code>\d{1,9})|(?P<word>[A-Z][a-z ]+))"
 )
 _MPIRUN: Final = re.compile(
-    r"process rank (?P<task>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>\d+)"
+    r"process rank (?P<task>\d{1,9}) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>\d{1,3})"
 )
 _WORDS: Final = {
     "Killed": signal.SIGKILL,

@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 # Many times have no year: 1972 stands for "unknown", and has a 29th of February.
 NO_YEAR: Final = 1972
+MOST_RANKS: Final = 100_000  # a number beyond it is not that of ranks
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 _MONTHS: Final = {
@@ -38,7 +42,10 @@ _PREFIXES: Final = tuple(
         r"(?P<name>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) "
         r"(?P<host>\S+) (?=kernel:)",  # syslog
         r"\[(?P<seconds_up>\d+\.\d{6})\] ?",  # dmesg, since the start: no time of day
-        r"\[\d+,(?P<task>\d+)\]<std(?:out|err)>: ?",  # mpirun --tag-output
+        # mpirun --timestamp-output, which Open MPI writes before its tag
+        r"\w{3} (?P<name>[A-Z][a-z]{2}) +(?P<day>\d+) (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) "
+        r"(?P<year>\d{4})(?=[\[<])",
+        r"\[[\w.@-]*,(?P<task>\d{1,6})\]<std(?:out|err)>: ?",  # mpirun --tag-output, prterun's with its name
         r"\(\w+(?: rank=(?P<rank>\d+)| \w+)? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:]+))?\) ?",  # Ray, vLLM
         rf"(?:ERROR|WARNING|INFO) (?P<month>\d\d)-(?P<day>\d\d) {_CLOCK} \[?[\w.]+:\d+\] ?",  # vLLM
         r"\[rank(?P<rank>\d+)\]: ?",  # PyTorch
@@ -46,7 +53,7 @@ _PREFIXES: Final = tuple(
         # glog as PyTorch writes it, in C++ and in Python. The day has two digits, the month one or two.
         rf"\[?[EWIF](?:(?P<month>\d\d?)(?P<day>\d\d) {_CLOCK} )(?:\d+ )?\S+:\d+\] ?",
         r"\[[EWIF] \S+:\d+\] ?",
-        r"(?P<task>\d{1,5}): (?=\S| )",  # srun --label
+        r" {0,3}(?P<task>\d{1,5}): (?=\S| )",  # srun --label, as wide as its largest one
         r"\[\d+\] (?=\[|[\w.-]+:\d+:\d+ \[)",  # a viewer's line number
     )
 )
@@ -55,11 +62,13 @@ _PREFIXES: Final = tuple(
 _HOST: Final = re.compile(
     r"(?P<host>(?=[\w.-]*\d)[\w.-]+): (?=\[|[\w.-]+:\d+:\d+ \[|Traceback |  File |\s*$)"
 )
+_WORD: Final = re.compile(r"(?P<host>[\w.-]+): ?")
 # What PyTorch calls itself in the line. In a group other than the first it is the rank within the group.
 _GROUP: Final = re.compile(
     r"\[PG (?:ID )?(?P<group>\d+)(?: PG GUID (?P<guid>\d+))? ?(?:\((?P<name>[^)]*)\) ?)?Rank (?P<rank>\d+)\]"
 )
 _RANK: Final = re.compile(r"\[Rank (?P<rank>\d+)\]")
+_MOST_DIGITS: Final = 18
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -80,25 +89,50 @@ class Line(NamedTuple):
     pod: str = ""
 
 
+def last_written(raw: str) -> str:
+    """What is left where progress bars wrote over each other; also without the end of a line of Windows."""
+    return raw.rstrip("\r").rpartition("\r")[2] if "\r" in raw else raw
+
+
+def number(text: str | None) -> int | None:
+    """None also for more digits than any number has that is counted here: that is something else."""
+    is_number = text is not None and len(text) <= _MOST_DIGITS and text.removeprefix("-").isdecimal()
+    return int(text) if text is not None and is_number else None
+
+
+def rank_number(text: str | None) -> int | None:
+    rank = number(text)
+    return rank if rank is not None and 0 <= rank < MOST_RANKS else None
+
+
 def bare(raw: str) -> str:
     """Without colours, without the wrapping of a container runtime, and without what was written over."""
-    if "\r" in raw:  # a progress bar, or the end of a line of Windows
-        raw = raw.rstrip("\r").rpartition("\r")[2]
+    raw = last_written(raw)
     if raw.startswith('{"log":'):
         try:
             told = json.loads(raw)
             raw = f"{told.get('time', '')} {told['log']}".rstrip("\n")
-        except (ValueError, KeyError, TypeError):
-            pass  # cut off: as it is
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass  # cut off, or something else: as it is
     return _ANSI.sub("", raw) if "\x1b" in raw else raw
 
 
-def read_line(raw: str) -> Line:
+def printable(text: str) -> str:
+    """A log may have anything in it, and what is shown of it goes to somebody's terminal."""
+    return (
+        text
+        if text.isprintable()
+        else "".join(one if one.isprintable() or one == "\t" else "\ufffd" for one in text)
+    )
+
+
+def read_line(raw: str, hosts: Container[str] = ()) -> Line:
+    """`hosts` are known to be hosts: as the first word of a line they are who said it."""
     rest = bare(raw)
     found: dict[str, str] = {}
     t_ms: int | None = None
     while True:
-        match = _before(rest)
+        match = _before(rest, hosts)
         if match is None:
             break
         told = {name: value for name, value in match.groupdict().items() if value is not None}
@@ -116,26 +150,29 @@ def read_line(raw: str) -> Line:
     return Line(
         rest,
         t_ms,
-        _number(found.get("rank")),
-        int(within["rank"]) if within else None,
+        rank_number(found.get("rank")),
+        rank_number(within["rank"]) if within else None,
         (group["guid"] or group["group"]) if group else "",
-        _number(found.get("local")),
-        _number(found.get("task")),
+        rank_number(found.get("local")),
+        rank_number(found.get("task")),
         found.get("host", ""),
-        _number(found.get("pid")),
-        _number(found.get("device")),
+        number(found.get("pid")),
+        number(found.get("device")),
         found.get("level", ""),
         found.get("pod", ""),
     )
 
 
-def _before(rest: str) -> re.Match[str] | None:
+def _before(rest: str, hosts: Container[str]) -> re.Match[str] | None:
     for prefix in _PREFIXES:
         if match := prefix.match(rest):
             return match
     if _NCCL.match(rest):  # its own host comes with it
         return None
-    return _HOST.match(rest)
+    if match := _HOST.match(rest):
+        return match
+    word = _WORD.match(rest)
+    return word if word is not None and word["host"] in hosts else None
 
 
 def _moment(told: dict[str, str]) -> int | None:
@@ -151,11 +188,7 @@ def _moment(told: dict[str, str]) -> int | None:
             int(told["second"]),
             tzinfo=UTC if zone == "Z" else datetime.strptime(zone, "%z").tzinfo,
         )
-    except ValueError:  # digits that are no date
+    except (ValueError, OverflowError):  # digits that are no date
         return None
     part = int((told.get("part") or "0")[:3].ljust(3, "0"))
     return round((at - _UNIX_EPOCH).total_seconds()) * 1000 + part
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None else None

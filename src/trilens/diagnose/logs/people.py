@@ -1,26 +1,24 @@
-"""Which process is which rank, on which host, and how far apart the clocks of hosts are."""
+"""Which process is which rank, on which host."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import PurePath
-from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.logs.line import NO_YEAR
+from trilens.diagnose.logs.found import Process
+from trilens.diagnose.logs.line import MOST_RANKS, number, rank_number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trilens.diagnose.logs.endings import Ending
-    from trilens.diagnose.logs.reading import Found, Hit, Speaker
+    from trilens.diagnose.logs.found import Found, Hit, Speaker
 
 _RANK_NAME: Final = re.compile(r"(?:^|[^a-z])rank[-_.]?(\d+)", re.IGNORECASE)
 _LOCAL_NAME: Final = re.compile(r"attempt_\d+/(\d+)/(?:stdout|stderr)")  # torchrun --log-dir
-_MOST_RANKS: Final = 100_000  # a number beyond it is not that of ranks
-_SKEW_MS: Final = 2_000  # clocks that are nearer than this are taken for the same
-_MS_A_DAY: Final = 24 * 3_600 * 1_000
 
 
 class Who(NamedTuple):
@@ -36,17 +34,18 @@ class Who(NamedTuple):
 class People:
     def __init__(self, found: Found) -> None:
         self._found = found
-        self._world: dict[tuple[str, int, int], int] = {}  # (host, pid, device) -> rank
+        self._world: dict[Process, int] = {}  # -> rank
         self._by_pid: defaultdict[int, set[tuple[str, int]]] = defaultdict(set)  # -> (host, rank)
         self._buses: dict[tuple[str, str], int] = {}  # (host, PCI bus) -> rank
         self._hosts: dict[int, str] = {}
         by_source: defaultdict[int, set[tuple[str, int]]] = defaultdict(set)
-        for (source, host, pid, device), members in found.members.items():
+        for (source, process), members in found.members.items():
+            host, pid, _ = process
             by_source[source].add((host, pid))
             # The largest communicator is the world; within others, ranks have other numbers.
             member = max(members, key=lambda one: one.ranks)
             if member.ranks == found.world or len(members) > 1 or not found.world:
-                self._world[(host, pid, device)] = member.rank
+                self._world[process] = member.rank
                 self._by_pid[pid].add((host, member.rank))
                 self._hosts.setdefault(member.rank, host)
                 if member.bus:
@@ -72,6 +71,19 @@ class People:
                 self._host_of_source[source] = host = next(iter(names))
                 if found.sources[source].host:
                     self._node_of[host] = found.sources[source].host
+        # Where one lane has several processes, another one of which a single one told may have more as well.
+        self._lanes_are_processes = all(len(one) == 1 for lane, one in found.lanes.items() if lane.is_marked)
+        # One task of the launcher for each rank, or one for each node: then it tells nothing of the rank.
+        self._tasks_are_ranks = all(
+            hit.speaker.rank in (None, hit.speaker.task)
+            for hit in found.hits.values()
+            if hit.speaker.task is not None
+        ) and all(
+            self._world.get(process, lane.task) == lane.task
+            for lane, processes in found.lanes.items()
+            for process in processes
+            if lane.task is not None
+        )
 
     def who(self, speaker: Speaker) -> Who:
         host = self._host(speaker)
@@ -85,7 +97,7 @@ class People:
         rank = ending.rank
         if rank is None and ending.pid is not None:
             rank = self._by_process(host, ending.pid, None)
-        if rank is None:
+        if rank is None and self._tasks_are_ranks:
             rank = ending.task
         if rank is None and len(self.hosts) <= 1:
             rank = ending.local
@@ -97,11 +109,11 @@ class People:
         if (bus := hit.names.get("bus")) is not None:  # of the kernel: it knows GPUs, not ranks
             return Who(self._by_bus(teller.host, bus), teller.host)
         if (pid := hit.names.get("pid")) is not None:  # of the kernel as well
-            known = [who for (_, number), who in self._ended.items() if number == int(pid)]
-            rank = known[0].rank if len(known) == 1 else self._by_process(teller.host, int(pid), None)
+            process = number(pid)
+            known = [who for (_, ended), who in self._ended.items() if ended == process]
+            rank = known[0].rank if len(known) == 1 else self._by_process(teller.host, process, None)
             return Who(rank, teller.host or (known[0].host if len(known) == 1 else ""))
-        if (named := hit.names.get("rank")) is not None:
-            rank = int(named)
+        if (rank := rank_number(hit.names.get("rank"))) is not None:
             return Who(rank, self._hosts.get(rank, teller.host if teller.rank == rank else ""))
         return teller
 
@@ -117,7 +129,7 @@ class People:
 
     @cached_property
     def hosts(self) -> frozenset[str]:
-        named = {host for _, host, _, _ in self._found.members}
+        named = {process.host for _, process in self._found.members}
         named |= {self.host_at(hit.speaker.host) for hit in self._found.hits.values() if hit.speaker.host}
         named |= {
             source.host
@@ -142,7 +154,12 @@ class People:
     def expected(self) -> frozenset[int]:
         """Ranks that there should be."""
         size = max(self._found.world, max(self.present, default=-1) + 1)
-        return frozenset(range(size if size <= _MOST_RANKS else 0))
+        return frozenset(range(size if size <= MOST_RANKS else 0))
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Ranks that there should be, and that said nothing."""
+        return self.expected - self.present
 
     def _host(self, speaker: Speaker) -> str:
         source = self._found.sources[speaker.source]
@@ -151,6 +168,8 @@ class People:
             host = self._hosts.get(speaker.rank, "")
         if not host and (speaker.rank is None or self._is_alone(speaker)):
             host = self._host_of_source.get(speaker.source, "")
+        if not host and len(names := {process.host for process in self._by_lane(speaker)}) == 1:
+            host = next(iter(names))
         return self.host_at(host or source.host or speaker.pod)
 
     def _is_alone(self, speaker: Speaker) -> bool:
@@ -164,7 +183,7 @@ class People:
         if source.rank is not None:
             return source.rank
         named = _RANK_NAME.search(PurePath(source.name).name)
-        return int(named[1]) if named else None
+        return rank_number(named[1]) if named else None
 
     def _rank(self, speaker: Speaker, host: str) -> int | None:
         if speaker.rank is not None:
@@ -179,19 +198,29 @@ class People:
         only = self._only.get(speaker.source)
         if only is not None and (rank := self._by_process(*only, None)) is not None:
             return rank
+        ranks = {self._world.get(process) for process in self._by_lane(speaker)}
+        if len(ranks) == 1 and self._lanes_are_processes:
+            return next(iter(ranks))
         if speaker.group_rank is not None:
             return speaker.group_rank
-        if speaker.task is not None:
+        if speaker.task is not None and self._tasks_are_ranks:
             return speaker.task
         local = speaker.local
         if local is None and (inside := _LOCAL_NAME.search(self._found.sources[speaker.source].name)):
-            local = int(inside[1])
+            local = rank_number(inside[1])
         # With one host only, the rank within the host is the rank.
         return local if local is not None and len(self.hosts) <= 1 else None
 
-    def _by_process(self, host: str, pid: int, device: int | None) -> int | None:
-        if device is not None and (host, pid, device) in self._world:
-            return self._world[(host, pid, device)]
+    def _by_lane(self, speaker: Speaker) -> Iterable[Process]:
+        """Who NCCL says to be where this came from."""
+        lane = speaker.lane
+        return self._found.lanes.get(lane, ()) if lane.is_marked and speaker.pid is None else ()
+
+    def _by_process(self, host: str, pid: int | None, device: int | None) -> int | None:
+        if pid is None:
+            return None
+        if device is not None and (rank := self._world.get(Process(host, pid, device))) is not None:
+            return rank
         ranks = {rank for at, rank in self._by_pid.get(pid, ()) if not host or at == host}
         return next(iter(ranks)) if len(ranks) == 1 else None
 
@@ -203,57 +232,3 @@ class People:
         if not ranks:  # the kernel's name of the host is not always the container's
             ranks = set(there.values())
         return next(iter(ranks)) if len(ranks) == 1 else None
-
-
-class Clocks:
-    """Moments of different hosts made comparable, as far as that is possible."""
-
-    def __init__(self, found: Found) -> None:
-        times = [hit.t_ms for hit in found.hits.values() if hit.t_ms is not None]
-        years = {year for t_ms in times if (year := _year(t_ms)) != NO_YEAR}
-        # Lines without a year are of the same one as those with it.
-        self._year = min(years) if years else None
-        self.offsets = _offsets(found)
-
-    def moment(self, t_ms: int | None, host: str) -> int | None:
-        if t_ms is None:
-            return None
-        if self._year is not None and _year(t_ms) == NO_YEAR:
-            at = datetime.fromtimestamp(t_ms / 1000, UTC)
-            try:
-                moved = at.replace(year=self._year)
-            except ValueError:  # a 29th of February
-                moved = at.replace(year=self._year, day=28)
-            t_ms += round((moved - at).total_seconds() * 1000)
-        return t_ms - self.offsets.get(host, 0)
-
-    def known_moment(self, t_ms: int | None) -> int | None:
-        """With its year, or not at all: what is shown as a time must be one."""
-        return None if t_ms is None or _year(t_ms) == NO_YEAR else t_ms
-
-    def same(self, one: str, other: str) -> bool:
-        """Whether two hosts' times can be compared to the second."""
-        return one == other or (one in self.offsets and other in self.offsets)
-
-
-def _year(t_ms: int) -> int:
-    return datetime.fromtimestamp(t_ms / 1000, UTC).year
-
-
-def _offsets(found: Found) -> dict[str, int]:
-    """By how much the clock of each host is ahead. All ranks of a communicator are done setting it up at the
-    same moment: what they take for that moment tells."""
-    by_comm: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for (comm, host), t_ms in found.completed.items():
-        by_comm[comm][host] = t_ms
-    offsets: defaultdict[str, list[float]] = defaultdict(list)
-    for times in by_comm.values():
-        if len(times) < 2:
-            continue
-        middle = median(times.values())
-        for host, t_ms in times.items():
-            offsets[host].append(t_ms - middle)
-    settled = {host: round(median(told)) for host, told in offsets.items()}
-    return {
-        host: offset if _SKEW_MS < abs(offset) < _MS_A_DAY * 400 else 0 for host, offset in settled.items()
-    }

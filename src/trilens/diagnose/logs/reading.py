@@ -3,53 +3,35 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.logs import endings, tracebacks, watchdog
-from trilens.diagnose.logs.line import Line, read_line
-from trilens.diagnose.logs.signs import Kind, Sign, all_signs
+from trilens.diagnose.logs import endings, job_facts, shapes, tracebacks, watchdog
+from trilens.diagnose.logs.found import Found, Hit, Speaker, ToldEnding
+from trilens.diagnose.logs.line import bare, last_written, printable, read_line
+from trilens.diagnose.logs.signs import Kind, Sign, letters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from trilens.diagnose.logs.endings import Ending
-    from trilens.diagnose.logs.tracebacks import OpenTraceback, Raised, Stack
-    from trilens.diagnose.logs.watchdog import Wait
+    from trilens.diagnose.logs.line import Line
+    from trilens.diagnose.logs.shapes import Shapes, Worth
+    from trilens.diagnose.logs.tracebacks import OpenTraceback, Raised
 
-_BATCH: Final = 4_096  # lines that are looked through at once for the words of the signs
+_BATCH: Final = 4_096  # lines that are looked through at once
 _LOOK_BACK: Final = 30  # lines before one without a time, for the nearest that has one
 _MAX_HITS: Final = 50_000
+_MAX_HOSTS: Final = 10_000
 _MAX_LINE: Final = 8_000  # characters that are looked at
 _SHOWN: Final = 400  # characters of a line that are kept
-_RAISED: Final = 0.88  # how sure it is that an exception that is no sign is the cause
+_RAISED: Final = 0.78  # its traceback says what it raised, not why: a full disk or a bad batch raises too
 _RAISED_BETWEEN: Final = 0.45  # ... one that says no more than that ranks could not do something together
 _RAISED_AFTER: Final = 0.2  # ... one that is raised because another process has ended
 _MAX_TRACEBACK: Final = 2_000  # lines: what is longer is something else
+_MAX_OPEN: Final = 5_000  # lines of anybody after which a traceback that has not ended will not
 
-_INFO: Final = " NCCL INFO "
-_COMM: Final = re.compile(
-    r"rank (?P<rank>\d+) n[rR]anks (?P<ranks>\d+)"
-    r"(?:.*busId (?P<bus>[0-9a-f]+))?(?:.*commId (?P<comm>0x[0-9a-f]+))?"
-)
-_BOOTSTRAP: Final = re.compile(r"Bootstrap ?: Using (?:\[0\])?(?P<interface>[^\s:]+):(?P<address>[^\s<]+)<")
-_VERSION: Final = re.compile(r"NCCL version (?P<version>\d+\.\d+(?:\.\d+)?)")
-_NETWORK: Final = re.compile(r"Using network (?P<network>[\w ]+)")
-_WORLD: Final = re.compile(
-    r"(?:world[_ ]size|WORLD_SIZE)\s*[=:]\s*(?P<size>\d+)|(?P<came>\d+)/(?P<all>\d+) clients"
-)
 _BUS: Final = re.compile(r"Xid \(PCI:(?:[0-9a-f]{4,8}:)?(?P<bus>[0-9a-f]{2}:[0-9a-f]{2})", re.IGNORECASE)
-_INFO_FACTS: Final = ("anks ", "Bootstrap", "NCCL version", "Using network", " via P2P")
-_FACTS: Final = ("NCCL version", "orld_size", "WORLD_SIZE", "clients joined", "NCCL_ASYNC_ERROR_HANDLING")
-_CHAINED: Final = ("During handling of the above exception", "The above exception was the direct cause")
-_IGNORED: Final = "Exception ignored in"
-_RESTARTS: Final = "will restart worker group"  # of torchrun: all processes are started again
-# Words that a line must have to be looked at for more than signs, where nothing has begun before it.
-_STATEFUL: Final = (
-    tracebacks.BEGINS, tracebacks.DUMP, *endings.SAYS, *endings.ROWS, *watchdog.SAYS, *_CHAINED, _IGNORED,
-    _RESTARTS,
-)  # fmt: skip
 
 
 class LogSource(NamedTuple):
@@ -62,212 +44,135 @@ class LogSource(NamedTuple):
     is_cut: bool = False  # there was more before it
 
 
-class Speaker(NamedTuple):
-    """Who said something, as far as the line and its log tell."""
-
-    source: int
-    rank: int | None = None
-    group_rank: int | None = None
-    local: int | None = None
-    task: int | None = None
-    host: str = ""
-    pid: int | None = None
-    device: int | None = None
-    pod: str = ""
-
-
-@dataclass(slots=True)
-class Hit:
-    """The first line of a speaker that has a sign."""
-
-    sign: Sign
-    speaker: Speaker
-    number: int
-    text: str
-    t_ms: int | None
-    names: Mapping[str, str]
-    raised: Raised | None = None
-    count: int = 1
-
-
-class ToldEnding(NamedTuple):
-    ending: Ending
-    speaker: Speaker  # who tells it, not who ended
-    number: int
-    text: str
-    t_ms: int | None
-
-
-class Member(NamedTuple):
-    """A rank of a communicator, as NCCL names it."""
-
-    rank: int
-    ranks: int
-    comm: str
-    bus: str
-
-
-@dataclass(slots=True)
-class Found:
-    """What all logs have."""
-
-    sources: list[LogSource] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)  # of each source
-    hits: dict[tuple[object, ...], Hit] = field(default_factory=dict)
-    dropped: int = 0
-    endings: list[ToldEnding] = field(default_factory=list)
-    waits: dict[Speaker, dict[str, Wait]] = field(default_factory=dict)
-    stacks: dict[Speaker, Stack] = field(default_factory=dict)
-    members: dict[tuple[int, str, int, int], set[Member]] = field(default_factory=dict)
-    completed: dict[tuple[str, str], int] = field(default_factory=dict)  # (comm, host) -> when it was set up
-    addresses: dict[str, str] = field(default_factory=dict)  # of hosts
-    versions: dict[tuple[int, str], set[str]] = field(default_factory=dict)  # of NCCL, by log and host
-    networks: dict[str, str] = field(default_factory=dict)  # by host
-    ranks_seen: set[int] = field(default_factory=set)  # in prefixes
-    world: int = 0
-    nccl_lines: int = 0
-    uses_p2p: bool = False
-    old_async_name: bool = False
-
-
 def read_logs(sources: Iterable[LogSource]) -> Found:
     found = Found()
+    known = shapes.Shapes()
     for source in sources:
         found.sources.append(source._replace(lines=()))
-        _Reading(found, len(found.sources) - 1).read(source.lines)
+        _Reading(found, known).read(source.lines)
+    found.hears_nccl = found.hears_nccl or known.have_nccl
     return found
 
 
 class _Reading:
     """Of one log."""
 
-    def __init__(self, found: Found, source: int) -> None:
+    def __init__(self, found: Found, known: Shapes) -> None:
         self._found = found
-        self._source = source
-        self._open: dict[tuple[object, ...], OpenTraceback] = {}
-        self._chained: dict[tuple[object, ...], bool] = {}
-        self._ignored: set[tuple[object, ...]] = set()
-        self._tables: dict[tuple[object, ...], endings.Table] = {}
+        self._shapes = known
+        self._source = len(found.sources) - 1
+        self._open: dict[Speaker, OpenTraceback] = {}
+        self._chained: set[Speaker] = set()
+        self._ignored: set[Speaker] = set()
+        self._tables: dict[Speaker, endings.Table] = {}
         self._dump: tuple[Speaker, tracebacks.OpenDump] | None = None
+        self._hosts: set[str] = set()  # that were named: from then on they are known as prefixes
+        self._number = 0  # of the line that is looked at
+        self._before: deque[str] = deque(maxlen=_LOOK_BACK)
         self._t_ms: int | None = None  # of the last line with a time
-        self._batch: list[str] = []
-        self._before = 0  # lines in the batches before this one
         self._earlier: list[Hit] = []  # of the attempt before
 
     def read(self, lines: Iterable[str]) -> None:
+        number = 0
         left = iter(lines)
         while batch := list(islice(left, _BATCH)):
-            self._batch = [line if len(line) <= _MAX_LINE else line[:_MAX_LINE] for line in batch]
-            self._read_batch()
-            self._before += len(batch)
-        if self._dump is not None:
-            self._found.stacks.setdefault(self._dump[0], self._dump[1].ended())
-        if not any(hit.speaker.source == self._source for hit in self._found.hits.values()):
-            self._found.hits.update({("earlier", id(hit)): hit for hit in self._earlier})
-        self._found.lines.append(self._before)
+            batch = [line if len(line) <= _MAX_LINE else last_written(line)[:_MAX_LINE] for line in batch]
+            for line, worth in zip(batch, self._shapes.worth(batch), strict=True):
+                number += 1
+                if line.startswith("[rank"):
+                    self._see_rank(line)
+                if worth is not None or self._open or self._dump is not None:
+                    self._number = number
+                    self._look(line, worth or shapes.Worth())
+                self._before.append(line)
+        self._end(number)
 
-    def _read_batch(self) -> None:
-        joined = "\n".join([line for line in self._batch if _INFO not in line])
-        present = [sign for sign in all_signs() if sign.has in joined]
-        in_info = [sign for sign in all_signs() if sign.info]
-        stateful = [word for word in _STATEFUL if word in joined]
-        facts = [word for word in _FACTS if word in joined]
-        for at, raw in enumerate(self._batch):
-            if raw.startswith("[rank"):
-                self._see_rank(raw)
-            if _INFO in raw:
-                self._info(at, raw, in_info)
-            elif self._open or self._dump or any(word in raw for word in stateful):
-                self._whole_line(at, raw, present, facts)
-            else:
-                self._plain(at, raw, present, facts)
+    def _end(self, number: int) -> None:
+        found = self._found
+        if self._dump is not None:
+            found.stacks.setdefault(self._dump[0], self._dump[1].ended())
+        if any(number - one.begun <= _MAX_TRACEBACK for one in self._open.values()):
+            found.unended.append(self._source)
+        if not any(hit.speaker.source == self._source for hit in found.hits.values()):
+            found.hits.update({("earlier", id(hit)): hit for hit in self._earlier})
+        found.lines.append(number)
 
     def _see_rank(self, raw: str) -> None:
         number = raw[5 : raw.find("]", 5, 12)]
-        if number.isdigit():
+        if number.isdecimal():
             self._found.ranks_seen.add(int(number))
 
-    def _info(self, at: int, raw: str, signs: list[Sign]) -> None:
+    def _look(self, raw: str, worth: Worth) -> None:
+        if shapes.INFO in raw:
+            self._info(raw, worth)
+        elif self._open or self._dump is not None or worth.begins:
+            self._whole_line(raw, worth)
+        else:
+            self._plain(raw, worth)
+
+    def _read_line(self, raw: str) -> Line:
+        line = read_line(raw, self._hosts)
+        if line.host and len(self._hosts) < _MAX_HOSTS:
+            self._hosts.add(line.host)
+        return line
+
+    def _info(self, raw: str, worth: Worth) -> None:
         """Most lines of a log with NCCL_DEBUG=INFO are of no use here, and there are very many."""
-        self._found.nccl_lines += 1
-        if not any(word in raw for word in _INFO_FACTS):
-            for sign in signs:
-                if sign.has in raw:
-                    self._sign(at, read_line(raw), sign, raw)
+        if job_facts.needs_no_reading(self._found, raw) or not (worth.facts or worth.signs):
             return
-        line = read_line(raw)
-        self._learn(line)
-        for sign in signs:
-            if sign.has in raw:
-                self._sign(at, line, sign, raw)
+        line = self._read_line(raw)
+        if worth.facts:
+            job_facts.learn_of_nccl(self._found, line, self._speaker(line))
+        letters = letters_of(raw)
+        for sign in worth.signs:
+            if sign.letters in letters:
+                self._sign(line, sign, raw)
 
-    def _learn(self, line: Line) -> None:
-        found = self._found
-        if len(found.members) >= _MAX_HITS:  # a log of that many processes is none
-            return
-        if line.pid is not None and (told := _COMM.search(line.text)):
-            key = (self._source, line.host, line.pid, line.device or 0)
-            member = Member(int(told["rank"]), int(told["ranks"]), told["comm"] or "", told["bus"] or "")
-            found.members.setdefault(key, set()).add(member)
-            found.world = max(found.world, member.ranks)
-            if "Init COMPLETE" in line.text and line.t_ms is not None and member.comm:
-                found.completed.setdefault((member.comm, line.host), line.t_ms)
-        elif told := _BOOTSTRAP.search(line.text):
-            found.addresses[told["address"]] = line.host
-        elif told := _NETWORK.search(line.text):
-            found.networks[line.host] = told["network"].strip()
-        elif told := _VERSION.search(line.text):
-            found.versions.setdefault((self._source, line.host), set()).add(told["version"])
-        elif " via P2P" in line.text:
-            found.uses_p2p = True
-
-    def _plain(self, at: int, raw: str, signs: list[Sign], facts: list[str]) -> None:
+    def _plain(self, raw: str, worth: Worth) -> None:
         line: Line | None = None
-        for sign in signs:
-            if sign.has in raw:
-                line = line or read_line(raw)
-                if self._sign(at, line, sign, raw):
+        letters = letters_of(raw) if worth.signs else ""
+        for sign in worth.signs:
+            if sign.letters in letters:
+                line = line or self._read_line(raw)
+                if self._sign(line, sign, raw):
                     break
-        if any(word in raw for word in facts):
-            self._plain_facts(line or read_line(raw), raw)
+        if worth.facts:
+            job_facts.learn(self._found, line or self._read_line(raw), self._source, raw)
 
-    def _plain_facts(self, line: Line, raw: str) -> None:
-        found = self._found
-        if told := _VERSION.search(raw):
-            found.versions.setdefault((self._source, line.host), set()).add(told["version"])
-        if told := _WORLD.search(raw):
-            found.world = max(found.world, int(told["size"] or told["all"]))
-        if "TORCH_NCCL_ASYNC_ERROR_HANDLING instead" in raw:
-            found.old_async_name = True
-
-    def _whole_line(self, at: int, raw: str, signs: list[Sign], facts: list[str]) -> None:
+    def _whole_line(self, raw: str, worth: Worth) -> None:
         """Of a part of the log with something that goes over several lines."""
         if raw.startswith("frame #"):  # of a C++ stack: there are many, and they say nothing
             return
-        line = read_line(raw)
+        line = self._read_line(raw)
         # Whose lines these are; what a line says of its speaker in its midst, the next one need not say.
         who = self._speaker(line)._replace(group_rank=None, device=None)
         if self._in_dump(line, who):
             return
-        if self._in_traceback(at, line, who, signs, raw):
+        if self._in_traceback(line, who, worth.signs, raw):
             return
-        if _RESTARTS in line.text:
+        if worth.begins and self._begins(line, who, raw):
+            return
+        self._plain(raw, worth)
+
+    def _begins(self, line: Line, who: Speaker, raw: str) -> bool:
+        """Whether the line is the first of several, which is all that it says then."""
+        if shapes.RESTARTS in line.text:
             self._start_again()
-            return
+            return True
         if tracebacks.BEGINS in line.text:
-            self._open[who] = tracebacks.OpenTraceback()
-            return
+            self._open[who] = tracebacks.OpenTraceback(self._number)
+            return True
         if tracebacks.DUMP in line.text and who not in self._found.stacks:
             self._dump = (who, tracebacks.OpenDump())
-            return
-        if any(line.text.startswith(words) for words in _CHAINED):
-            self._chained[who] = True
-        elif line.text.startswith(_IGNORED):
+            return True
+        if line.text.startswith(shapes.CHAINED):
+            self._chained.add(who)
+        elif line.text.startswith(shapes.IGNORED):
             self._ignored.add(who)
-        self._endings(at, line, who, raw)
+        self._endings(line, who, raw)
         if any(word in line.text for word in watchdog.SAYS):
             self._wait(line)
-        self._plain(at, raw, signs, facts)
+        return False
 
     def _start_again(self) -> None:
         """What was said so far is of an attempt that is over: the last one counts, if it says anything."""
@@ -290,7 +195,9 @@ class _Reading:
             self._dump = None
         return stack is None
 
-    def _in_traceback(self, at: int, line: Line, who: Speaker, signs: list[Sign], raw: str) -> bool:
+    def _in_traceback(self, line: Line, who: Speaker, signs: tuple[Sign, ...], raw: str) -> bool:
+        for other in [one for one, open_ in self._open.items() if self._number - open_.begun > _MAX_OPEN]:
+            del self._open[other]  # or all that comes after it would be read with care
         traceback = self._open.get(who)
         if traceback is None:
             return False
@@ -305,27 +212,26 @@ class _Reading:
         if who in self._ignored:
             self._ignored.discard(who)
             return True
-        chained = self._chained.pop(who, False)
+        chained = who in self._chained
+        self._chained.discard(who)
         if any(word in line.text for word in watchdog.SAYS):
             self._wait(line)
+        letters = letters_of(line.text)
         for sign in signs:
-            if sign.has in line.text and self._sign(at, line, sign, raw, goes_on):
+            if sign.letters in letters and self._sign(line, sign, raw, goes_on):
                 return True
         sign = _of_exception(goes_on, chained=chained)
         error = goes_on.name + (f": {goes_on.message}" if goes_on.message else "")
         frame = str(goes_on.frame) if goes_on.frame else ""
-        self._keep(at, line, sign, raw, {"error": error[:_SHOWN], "frame": frame}, goes_on)
+        self._keep(line, sign, raw, {"error": error[:_SHOWN], "frame": frame}, goes_on)
         return True
 
-    def _endings(self, at: int, line: Line, who: Speaker, raw: str) -> None:
+    def _endings(self, line: Line, who: Speaker, raw: str) -> None:
         told = endings.read_ending(line.text)
         if told is None and any(row in line.text for row in endings.ROWS):
             told = self._tables.setdefault(who, endings.Table()).take(line.text)
         if told is not None and len(self._found.endings) < _MAX_HITS:
-            t_ms = line.t_ms if line.t_ms is not None else self._near(at)
-            self._found.endings.append(
-                ToldEnding(told, who, self._before + at + 1, raw[:_SHOWN].strip(), t_ms)
-            )
+            self._found.endings.append(ToldEnding(told, who, self._number, _shown(raw), self._moment(line)))
 
     def _wait(self, line: Line) -> None:
         wait = watchdog.read_wait(line.text, line.group)
@@ -343,7 +249,7 @@ class _Reading:
             wait = known.with_more(wait) if known else wait
             by_group[wait.group] = wait.with_more(named) if named else wait
 
-    def _sign(self, at: int, line: Line, sign: Sign, raw: str, raised: Raised | None = None) -> bool:
+    def _sign(self, line: Line, sign: Sign, raw: str, raised: Raised | None = None) -> bool:
         names: dict[str, str] = {}
         if sign.match is not None:
             # Without the prefixes, where it may begin; with them, where NCCL says in which file it was.
@@ -356,12 +262,10 @@ class _Reading:
         if raised is not None:
             names.setdefault("error", f"{raised.name}: {raised.message}"[:_SHOWN])
             names.setdefault("frame", str(raised.frame) if raised.frame else "")
-        self._keep(at, line, sign, raw, names, raised)
+        self._keep(line, sign, raw, names, raised)
         return True
 
-    def _keep(
-        self, at: int, line: Line, sign: Sign, raw: str, names: dict[str, str], raised: Raised | None
-    ) -> None:
+    def _keep(self, line: Line, sign: Sign, raw: str, names: dict[str, str], raised: Raised | None) -> None:
         who = self._speaker(line)
         key = (
             sign.cause,
@@ -378,18 +282,19 @@ class _Reading:
         elif len(hits) >= _MAX_HITS:
             self._found.dropped += 1
         else:
-            t_ms = line.t_ms if line.t_ms is not None else self._near(at)
             if line.level == "WARN":
-                self._found.nccl_lines += 1
-            text = raw[:_SHOWN].strip()
-            hits[key] = Hit(sign, who, self._before + at + 1, text, t_ms, names, raised)
+                self._found.hears_nccl = True
+            said = {name: printable(value) for name, value in names.items()}
+            hits[key] = Hit(sign, who, self._number, _shown(raw), self._moment(line), said, raised)
         if line.t_ms is not None:
             self._t_ms = line.t_ms
 
-    def _near(self, at: int) -> int | None:
-        """When a line without a time was said: with the last one before it that has one."""
-        for back in range(at - 1, max(at - _LOOK_BACK, -1), -1):
-            t_ms = read_line(self._batch[back]).t_ms
+    def _moment(self, line: Line) -> int | None:
+        """Where a line has no time, it was said with the last one before it that has one."""
+        if line.t_ms is not None:
+            return line.t_ms
+        for raw in reversed(self._before):
+            t_ms = read_line(raw, self._hosts).t_ms
             if t_ms is not None:
                 return t_ms
         return self._t_ms
@@ -409,8 +314,12 @@ class _Reading:
         )
 
 
+def _shown(raw: str) -> str:
+    return printable(bare(raw)[:_SHOWN].strip())
+
+
 def _of_exception(raised: Raised, *, chained: bool) -> Sign:
     if chained or raised.name in tracebacks.FOLLOWS:
-        return Sign("aborted", "", None, _RAISED_AFTER, Kind.FOLLOWS, False, raised.type)
+        return Sign("aborted", "", "", None, _RAISED_AFTER, Kind.FOLLOWS, False, raised.type)
     sure = _RAISED_BETWEEN if raised.in_collective else _RAISED
-    return Sign("exception", "", None, sure, Kind.ROOT, False, raised.type)
+    return Sign("exception", "", "", None, sure, Kind.ROOT, False, raised.type)

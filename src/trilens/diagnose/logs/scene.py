@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from trilens.diagnose.logs.people import Clocks, People, Who
+from trilens.diagnose.logs.clocks import Clocks
+from trilens.diagnose.logs.people import People, Who
 from trilens.diagnose.logs.signs import Kind, log_classes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trilens.diagnose.logs.reading import Found, Hit
+    from trilens.diagnose.logs.found import Found, Hit
     from trilens.diagnose.logs.signs import LogClass
 
 

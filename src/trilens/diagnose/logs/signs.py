@@ -32,6 +32,7 @@ _CLASS_KEYS: Final = {
 _SIGN_KEYS: Final = {"has", "match", "sure", "kind", "info", "example"}
 # The one that is written in C, where there is one: a command should not spend its time on this.
 _Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LEFT_OUT: Final = str.maketrans("", "", " -_")
 _NAMED: Final = re.compile(r"\{(\w+)\}")
 
 
@@ -58,6 +59,7 @@ class Kind(StrEnum):
 class Sign(NamedTuple):
     cause: str  # the class's name
     has: str
+    letters: str  # of that
     match: re.Pattern[str] | None
     sure: float
     kind: Kind
@@ -106,6 +108,12 @@ def filled(text: str, names: Mapping[str, str]) -> str:
     return _NAMED.sub(lambda found: names.get(found[1], f"<{found[1]}>"), text)
 
 
+def letters_of(text: str) -> str:
+    """By which lines are compared with signs: versions of one program differ in capitals, hyphens and spaces
+    ("store-based barrier", "Store based barrier")."""
+    return text.lower().translate(_LEFT_OUT)
+
+
 def _class(name: str, told: dict[str, Any]) -> LogClass:
     if wrong := told.keys() - _CLASS_KEYS:
         raise ConfigError(f"{name}: a class has no {', '.join(sorted(wrong))}", where=_FILE)
@@ -127,10 +135,13 @@ def _class(name: str, told: dict[str, Any]) -> LogClass:
 def _sign(cause: str, told: dict[str, Any]) -> Sign:
     if wrong := told.keys() - _SIGN_KEYS:
         raise ConfigError(f"{cause}: a sign has no {', '.join(sorted(wrong))}", where=_FILE)
+    if not any(letter.isalpha() for letter in told["has"]):
+        raise ConfigError(f"{cause}: has {told['has']!r}, which has no letters", where=_FILE)
     pattern = told.get("match")
     return Sign(
         cause,
         told["has"],
+        letters_of(told["has"]),
         re.compile(pattern) if pattern else None,
         float(told["sure"]),
         Kind(told.get("kind", "root")),

@@ -6,10 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from trilens.diagnose.logs.line import number
+
 BEGINS: Final = "Traceback (most recent call last)"
 DUMP: Final = "(most recent call first)"
 
-_FRAME: Final = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
+_FRAME: Final = re.compile(r'\s*(?P<word>File) "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)')
+_FRAME_INDENT: Final = 2  # of frames, as Python writes them
 _RAISED: Final = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: ?(?P<message>.*))?$")
 # Names that errors have though they do not end so.
 _ERRORS: Final = re.compile(
@@ -65,6 +68,8 @@ class Raised(NamedTuple):
 class OpenTraceback:
     """One that is being read."""
 
+    begun: int = 0  # the number of its first line
+    indent: int = 0  # of all of it, where somebody put it into a list or a table
     frame: Frame | None = None
     innermost: Frame | None = None
     lines: int = 0
@@ -72,8 +77,12 @@ class OpenTraceback:
     def take(self, text: str) -> Raised | bool:
         """The exception at its end; True where it goes on; False where it just stops."""
         self.lines += 1
+        if self.indent and text[: self.indent].isspace():
+            text = text[self.indent :]
         if found := _FRAME.match(text):
-            frame = Frame(found["file"], int(found["line"]), found["function"])
+            if self.innermost is None:
+                self.indent = max(0, found.start("word") - _FRAME_INDENT)
+            frame = Frame(found["file"], number(found["line"]) or 0, found["function"])
             self.innermost = frame
             if self.frame is None or not _MACHINERY.search(frame.file):
                 self.frame = frame
@@ -110,9 +119,11 @@ class OpenDump:
     def take(self, text: str) -> Stack | None:
         """The stack, once its thread is over."""
         if found := _FRAME.match(text):
-            frame = Frame(found["file"], int(found["line"]), found["function"])
+            frame = Frame(found["file"], number(found["line"]) or 0, found["function"])
             self.frames += 1
-            self.waits = self.waits or bool(_WAITS.search(f"{frame.file} {frame.function}"))
+            # Its own code that was called from what waits, as from the backward pass, does not.
+            if self.frame is None and _WAITS.search(f"{frame.file} {frame.function}"):
+                self.waits = True
             if self.frame is None and not _MACHINERY.search(frame.file):
                 self.frame = frame
             return None

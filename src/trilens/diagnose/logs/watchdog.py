@@ -6,6 +6,9 @@ import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.diagnose.logs.line import number
+from trilens.model.rank_names import ranks_name
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
 
@@ -49,7 +52,7 @@ class Wait(NamedTuple):
 
 def read_wait(text: str, group: str) -> Wait | None:
     if gloo := _GLOO.search(text):
-        return Wait("gloo", timeout_ms=int(gloo["ms"]))
+        return Wait("gloo", timeout_ms=number(gloo["ms"]))
     told: dict[str, str] = {}
     if found := _WORK.search(text):
         told = dict(_TOLD.findall(found["told"]))
@@ -61,12 +64,12 @@ def read_wait(text: str, group: str) -> Wait | None:
     sizes = [told[name] for name in ("NumelIn", "NumelOut") if name in told]
     return Wait(
         group,
-        int(seq) if seq is not None else None,
+        number(seq),
         told.get("OpType", ""),
         "/".join(sizes),
-        int(told["Timeout(ms)"]) if "Timeout(ms)" in told else None,
-        int(progress["enqueued"]) if progress else None,
-        int(progress["completed"]) if progress else None,
+        number(told.get("Timeout(ms)")),
+        number(progress["enqueued"]) if progress else None,
+        number(progress["completed"]) if progress else None,
     )
 
 
@@ -100,9 +103,9 @@ def who_is_behind(waits: Mapping[int, Sequence[Wait]], ranks: frozenset[int]) ->
         return late
     silent = tuple(sorted(ranks - waits.keys()))
     if silent and len(silent) < len(group):
-        why = f"{_listed(sorted(group))} {_waits(group)} in {_named(typical)}; {_listed(silent)} not"
+        why = f"{ranks_name(group)} {_waits(group)} in {_named(typical)}; {ranks_name(silent)} not"
         return Behind("rank-behind", silent, 0.72 if len(silent) == 1 else 0.6, typical, why)
-    why = f"{_listed(sorted(group))} {_waits(group)} in {_named(typical)}: all that tell of it"
+    why = f"{ranks_name(group)} {_waits(group)} in {_named(typical)}: all that tell of it"
     return Behind("collective-timeout", (), 0.4, typical, why)
 
 
@@ -117,13 +120,13 @@ def _mismatch(group: Mapping[int, Wait], typical: Wait) -> Behind | None:
     other_op = tuple(sorted(rank for rank, wait in same.items() if wait.op and wait.op != typical.op))
     if other_op and typical.op:
         op = same[other_op[0]].op
-        why = f"in collective {typical.seq} most ranks call {typical.op}, {_listed(other_op)} {op}"
+        why = f"in collective {typical.seq} most ranks call {typical.op}, {ranks_name(other_op)} {op}"
         return Behind("mismatched-collective", other_op, 0.85, typical, why)
     if _sized(typical):
         other = tuple(sorted(rank for rank, wait in same.items() if wait.size and wait.size != typical.size))
         if other:
             why = (
-                f"in collective {typical.seq} most ranks have {typical.size} elements, {_listed(other)} "
+                f"in collective {typical.seq} most ranks have {typical.size} elements, {ranks_name(other)} "
                 f"{same[other[0]].size}"
             )
             return Behind("mismatched-shape", other, 0.8, typical, why)
@@ -147,7 +150,7 @@ def _late(group: Mapping[int, Wait], typical: Wait) -> Behind | None:
         # are the odd ones. A single rank that is ahead did not take part in what the others wait in.
         odd, others = (early, late) if len(early) <= len(late) else (late, early)
         first = ahead[odd[0]]
-        why = f"{_listed(odd)} {_waits(odd)} in {_named(first)}, the others in {_named(ahead[others[0]])}"
+        why = f"{ranks_name(odd)} {_waits(odd)} in {_named(first)}, the others in {_named(ahead[others[0]])}"
         cause = "mismatched-collective" if odd == late else "rank-behind"
         return Behind(cause, odd, 0.75, ahead[others[0]], why)
     started = {rank: wait.enqueued for rank, wait in group.items() if wait.enqueued is not None}
@@ -155,7 +158,7 @@ def _late(group: Mapping[int, Wait], typical: Wait) -> Behind | None:
         least, most = min(started.values()), max(started.values())
         behind = tuple(sorted(rank for rank, number in started.items() if number == least))
         if len(behind) < len(started) / 2:
-            why = f"{_listed(behind)} started {least} collectives, others up to {most}"
+            why = f"{ranks_name(behind)} started {least} collectives, others up to {most}"
             return Behind("rank-behind", behind, 0.7, typical, why)
     return None
 
@@ -167,10 +170,3 @@ def _waits(ranks: Sized) -> str:
 def _named(wait: Wait) -> str:
     op = wait.op or "a collective"
     return f"{op} {wait.seq}" if wait.seq is not None else op
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    shown = ", ".join(str(rank) for rank in ranks[:8])
-    return f"ranks {shown}{f' and {len(ranks) - 8} more' if len(ranks) > 8 else ''}"

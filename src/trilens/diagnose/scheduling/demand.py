@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.selectors import Requirement, wanted_nodes
 from trilens.resolve.accelerators import is_accelerator
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from trilens.model.kubernetes import KubeObject
 
 Amounts = dict[str, Decimal]
+
+PLACES: Final = "pods"  # a node takes so many; each pod asks for one
+_IN_BYTES: Final = ("memory", "ephemeral-storage", "hugepages-")
+_GIB: Final = Decimal(2**30)
 
 
 class Taint(NamedTuple):
@@ -62,7 +66,8 @@ def demand_of(pod: KubeObject) -> Demand:
 
 
 def requested(pod: KubeObject) -> Amounts:
-    """Its containers together, or its largest init container; those that stay on count with the others."""
+    """Its containers together, or its largest init container; those that stay on count with the others. And
+    a place."""
     spec = section(pod.body, "spec")
     found: Amounts = {}
     for container in items(spec, "containers"):
@@ -74,9 +79,15 @@ def requested(pod: KubeObject) -> Amounts:
         else:
             for name, amount in _asked(container).items():
                 largest[name] = max(largest.get(name, Decimal(0)), amount)
-    return {
+    together = {
         name: max(found.get(name, Decimal(0)), largest.get(name, Decimal(0))) for name in (*found, *largest)
     }
+    return {**together, PLACES: Decimal(1)}
+
+
+def written(resource: str, amount: Decimal) -> str:
+    """As a pod template has it: 64, 512Gi."""
+    return f"{amount / _GIB:.4g}Gi" if resource.startswith(_IN_BYTES) else f"{amount.normalize():f}"
 
 
 def amounts_of(told: Mapping[str, Any]) -> Amounts:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
-from trilens.diagnose.scheduling.demand import amounts_of, requested, taints_of
+from trilens.diagnose.scheduling.demand import amounts_of, requested, taints_of, written
+from trilens.diagnose.scheduling.waiting import node_of
 from trilens.diagnose.selectors import lacking
 from trilens.model.verdict import Fact
 from trilens.resolve.reading import conditions, section, text
@@ -31,7 +33,12 @@ GPU_LABELS: Final = (
 _FEW: Final = 6  # nodes that are told of one by one
 _OVER: Final = ("Succeeded", "Failed")  # such a pod holds nothing
 CONTROL_PLANE: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+_CORDON: Final = "node.kubernetes.io/unschedulable"
 _OF_KUBERNETES: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+# A case does not change, and many questions are about its nodes: of a large cluster they are counted once.
+_COUNTED: Final[WeakKeyDictionary[Case, tuple[NodeRoom, ...]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,13 @@ class NodeRoom:
     @property
     def is_ready(self) -> bool:
         return all(one.holds for one in conditions(self.node) if one.type == "Ready")
+
+    @property
+    def is_well(self) -> bool:
+        """Ready, and Kubernetes itself does not keep pods away: while disk or memory are short it does."""
+        return self.is_ready and not any(
+            taint.key.startswith(_OF_KUBERNETES) and taint.key != _CORDON for taint in self.taints
+        )
 
     @property
     def is_labelled_gpu(self) -> bool:
@@ -90,16 +104,22 @@ class NodeRoom:
         return not demand.nodes or any(not lacking(one, self.labels) for one in demand.nodes)
 
 
-def nodes_of(case: Case) -> list[NodeRoom]:
+def nodes_of(case: Case) -> Sequence[NodeRoom]:
     """All that the case knows, by name."""
+    if case not in _COUNTED:
+        _COUNTED[case] = _counted(case)
+    return _COUNTED[case]
+
+
+def _counted(case: Case) -> tuple[NodeRoom, ...]:
     on_node: dict[str, list[KubeObject]] = {}
-    for pod in case.of_kind("", "Pod"):
-        where = text(section(pod.body, "spec"), "nodeName")
-        if where and text(section(pod.body, "status"), "phase") not in _OVER:
-            on_node.setdefault(where, []).append(pod)
+    for pod in _at_work(case):
+        on_node.setdefault(node_of(pod), []).append(pod)
     # Something runs on every node that works: where no other pod is known of any, nobody gathered them.
     own = {pod.uid for pod in case.pods}
-    is_told = any(pod.uid not in own for pods in on_node.values() for pod in pods)
+    is_told = case.knows_all("", "Pod") or any(
+        pod.uid not in own for pods in on_node.values() for pod in pods
+    )
     found = []
     for node in sorted(case.of_kind("", "Node"), key=lambda one: one.name):
         taken = _sum(on_node.get(node.name, ())) if is_told else None
@@ -113,7 +133,7 @@ def nodes_of(case: Case) -> list[NodeRoom]:
                 taints_of(node),
             )
         )
-    return found
+    return tuple(found)
 
 
 def open_to(rooms: Sequence[NodeRoom], demand: Demand) -> list[NodeRoom]:
@@ -123,6 +143,17 @@ def open_to(rooms: Sequence[NodeRoom], demand: Demand) -> list[NodeRoom]:
         for room in rooms
         if room.is_wanted(demand) and room.is_ready and not room.is_cordoned and not room.untolerated(demand)
     ]
+
+
+def why_closed(room: NodeRoom, demand: Demand) -> str:
+    """What keeps a pod from a node that it wants; "" where nothing does that is known."""
+    if room.is_cordoned:
+        return "is cordoned"
+    if not room.is_ready:
+        return "is not ready"
+    if taints := room.untolerated(demand):
+        return f"has the taint {', '.join(map(str, taints))}"
+    return "has too few GPUs free" if demand.gpus and room.has_room(demand) is False else ""
 
 
 def places_for(rooms: Sequence[NodeRoom], demand: Demand) -> int | None:
@@ -142,6 +173,19 @@ def names_of(rooms: Sequence[NodeRoom]) -> str:
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
+def holders(case: Case, resource: str, rooms: Sequence[NodeRoom]) -> str:
+    """Who has most of it there: those are asked first."""
+    where = {room.name for room in rooms}
+    held: Amounts = {}
+    for pod in _at_work(case):
+        if node_of(pod) in where and (amount := requested(pod).get(resource)):
+            owner = pod.controller
+            name = f"{pod.namespace}/{owner.name if owner is not None else pod.name}"
+            held[name] = held.get(name, Decimal(0)) + amount
+    most = sorted(held.items(), key=lambda one: -one[1])[:3]
+    return ", ".join(f"{name} has {written(resource, amount)}" for name, amount in most)
+
+
 def room_facts(rooms: Sequence[NodeRoom], demand: Demand) -> Iterator[Fact]:
     for room in rooms[:_FEW]:
         for resource in demand.gpus:
@@ -152,6 +196,13 @@ def room_facts(rooms: Sequence[NodeRoom], demand: Demand) -> Iterator[Fact]:
             left = f"{free:f} free" if free is not None else "how many are free is not known"
             broken = f", {have - can:f} not healthy" if can < have else ""
             yield Fact(f"{room.name}: {have:f} {resource}{broken}, {left}", f"Node {room.name} and its pods")
+
+
+def _at_work(case: Case) -> Iterator[KubeObject]:
+    """Pods that hold something of a node."""
+    for pod in case.of_kind("", "Pod"):
+        if node_of(pod) and text(section(pod.body, "status"), "phase") not in _OVER:
+            yield pod
 
 
 def _sum(pods: Sequence[KubeObject]) -> Amounts:

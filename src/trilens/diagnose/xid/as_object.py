@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trilens.diagnose.xid.explain import documented, explain
-from trilens.diagnose.xid.nvlink import nvlink_errors
 from trilens.diagnose.xid.sxid import sxid
 from trilens.diagnose.xid.vendors import disagree, followed, opinions
+from trilens.model.nvlink import nvlink_errors
 from trilens.model.xid import XIDS, FaultKind, KernelFault, cordon_for
 
 if TYPE_CHECKING:
     from trilens.diagnose.xid.kernel_log import Seen
-    from trilens.diagnose.xid.nvlink import NvlinkError
     from trilens.diagnose.xid.report import Judged, XidReport
+    from trilens.model.nvlink import NvlinkError
 
 
 def code_object(code: int, *, is_sxid: bool) -> dict[str, Any]:

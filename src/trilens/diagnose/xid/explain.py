@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.xid.nvlink import sub_code
 from trilens.diagnose.xid.sxid import first_sxid, last_sxid, sxid
+from trilens.model.nvlink import sub_code
 from trilens.model.xid import RECOVERY_ACTION, XIDS, Asks, Fault, FaultKind
 
 if TYPE_CHECKING:
-    from trilens.diagnose.xid.nvlink import SubCode
+    from trilens.model.nvlink import SubCode
     from trilens.model.xid import KernelFault
 
 _ADVICE: Final = re.compile(r"\bto 0x[0-9a-f]+ \((?P<action>[^)]+)\)", re.IGNORECASE)

@@ -208,7 +208,7 @@ class _Reader:
         for pci in sorted(self._held_back):
             yield Missing(
                 f"the driver held lines about {pci} back: there were more than are shown",
-                "nothing brings them",
+                "no other log has them either",
             )
         if log.left_out:
             yield Missing(

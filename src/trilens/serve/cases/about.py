@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from trilens.model.verdict import Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from trilens.diagnose.case_file import Probe
+    from trilens.diagnose.case_file import LogText, Probe
     from trilens.model.kubernetes import GroupKind, KubeObject
     from trilens.model.workload import PodKey, WorkloadKey
 
@@ -35,12 +35,30 @@ class Probed(NamedTuple):
     missing: tuple[Missing, ...] = ()
 
 
+class Written(NamedTuple):
+    logs: tuple[LogText, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    pods: frozenset[PodKey] = frozenset()  # of which all that they wrote last is here, if anything
+
+
 class ObjectSource(Protocol):
-    async def ask(self, about: About) -> Objects:
+    """`until` is by the clock of the loop: what has come by then is the answer."""
+
+    async def ask(self, about: About, until: float) -> Objects:
         """As they are now. What cannot be had is missing, and says what to do about it."""
 
     def neighbours(self, about: About, objects: Collection[KubeObject]) -> Objects:
         """Other pods that matter to these objects. To be asked in a thread."""
+
+    async def logs(
+        self,
+        about: About,
+        objects: Collection[KubeObject],
+        pods: Collection[PodKey],
+        ranks: Mapping[PodKey, int],
+        until: float,
+    ) -> Written:
+        """What the containers of these pods wrote last; of those that are among the objects."""
 
     async def probe(self, about: About, objects: Collection[KubeObject]) -> Probed:
         """Runs nvidia-smi in the containers of the pods among these."""
@@ -51,11 +69,21 @@ class ObjectSource(Protocol):
 class NoObjects:
     """Where no cluster is watched."""
 
-    async def ask(self, about: About) -> Objects:
+    async def ask(self, about: About, until: float) -> Objects:
         return Objects()
 
     def neighbours(self, about: About, objects: Collection[KubeObject]) -> Objects:
         return Objects()
+
+    async def logs(
+        self,
+        about: About,
+        objects: Collection[KubeObject],
+        pods: Collection[PodKey],
+        ranks: Mapping[PodKey, int],
+        until: float,
+    ) -> Written:
+        return Written()
 
     async def probe(self, about: About, objects: Collection[KubeObject]) -> Probed:
         return Probed(missing=(Missing("what its containers see of GPUs: no cluster is watched", _WATCH),))

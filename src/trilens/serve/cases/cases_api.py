@@ -16,7 +16,7 @@ from trilens.diagnose.told import told
 from trilens.diagnose.walk import why
 from trilens.model.errors import RequestError
 from trilens.serve.cases.case_answers import VerdictsAnswer
-from trilens.serve.cases.gathering import Wish
+from trilens.serve.cases.wish import MOST_MS, Wish
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from trilens.serve.questions import Questions
 
 _HOUR_MS: Final = 3_600_000
-_MOST_MS: Final = 7 * 24 * _HOUR_MS  # a case is about now: of more than that there would be too much
 
 
 class CasesApi:
@@ -38,7 +37,7 @@ class CasesApi:
 
     async def why(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        case = await self._gathered(request, params)
+        case = await gathered(self._cases, self._questions, request, params)
         runner = self._questions.runner
 
         def body() -> bytes:
@@ -51,7 +50,7 @@ class CasesApi:
     async def case(self, request: Request) -> Response:
         params = await self._questions.params(request)
         masks = _truth(params, "mask_names")
-        case = await self._gathered(request, params)
+        case = await gathered(self._cases, self._questions, request, params)
         runner = self._questions.runner
 
         def body() -> tuple[str, bytes]:
@@ -65,20 +64,22 @@ class CasesApi:
         headers = {"Content-Disposition": f'attachment; filename="trilens-{plain}.zip"'}
         return Response(content, headers=headers, media_type="application/zip")
 
-    async def _gathered(self, request: Request, params: Params) -> CaseFile:
-        wish = _wish(params, self._questions.now_ms())
-        runner = self._questions.runner
-        guard = runner.guard()
-        kept = await runner.run(request, guard, lambda: self._cases.read(wish, guard))
-        return await self._cases.complete(kept)
+
+async def gathered(cases: Cases, questions: Questions, request: Request, params: Params) -> CaseFile:
+    """What a request asks about, in the server's loop."""
+    wish = _wish(params, questions.now_ms())
+    runner = questions.runner
+    guard = runner.guard()
+    kept = await runner.run(request, guard, lambda: cases.read(wish, guard))
+    return await cases.complete(kept)
 
 
 def _wish(params: Params, now_ms: int) -> Wish:
     written = params.first("subject")
     if not written:
-        raise RequestError("subject must be given", hint="a workload, a pod or a node")
+        raise RequestError("subject must be given", hint="a workload, a pod, a node or an incident")
     from_ms, to_ms = params.span_ms(now_ms, _HOUR_MS)
-    if to_ms - from_ms > _MOST_MS:
+    if to_ms - from_ms > MOST_MS:
         raise RequestError('invalid parameter "from": a case is about a week at most')
     namespace, executes = params.first("namespace") or None, _truth(params, "exec")
     return Wish(written, namespace, from_ms, min(to_ms, now_ms), executes)

@@ -15,7 +15,7 @@ CASE_TYPES: Final[tuple[type, ...]] = (VerdictsAnswer,)
 _TRUTH: Final = {"type": "string", "enum": ["true", "false"]}
 _WISH: Final = [
     {
-        **parameter("subject", "query", "A workload, a pod or a node: NAME, NAMESPACE/NAME, KIND/NAME, ..."),
+        **parameter("subject", "query", "A workload, a pod, a node, or the id of an incident."),
         "required": True,
     },
     parameter("namespace", "query", "Only of this namespace."),

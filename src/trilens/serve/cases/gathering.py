@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens import __version__
 from trilens.diagnose.case_file import CaseAlert, CaseFile, CaseTarget, SubjectKind
 from trilens.serve.cases.about import About, Objects, Probed
-from trilens.serve.cases.outputs import ask_outputs, kernel_logs
+from trilens.serve.cases.outputs import ask_outputs, untold_outputs
 from trilens.serve.cases.series import Places, ask_series
+from trilens.serve.cases.wish import INCIDENT
 from trilens.serve.cases.without_secrets import without_secrets
 from trilens.store.workloads import Span
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.target import TargetStatus
     from trilens.model.alert import Alert
+    from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey
     from trilens.serve.agent_intake import AgentIntake
@@ -27,20 +29,14 @@ if TYPE_CHECKING:
     from trilens.serve.cases.records import CaseRecords, Known
     from trilens.serve.cases.run_records import CaseRuns, KnownRuns
     from trilens.serve.cases.subjects import Meant, Subjects
+    from trilens.serve.cases.wish import Wish
     from trilens.serve.own_queries import OwnQueries
 
+# Whoever asks waits: what has not come by then is told as missing.
+_OBJECTS_S: Final = 10.0
+_GATHERED_S: Final = 15.0
 _MOST_TARGETS: Final = 500
 _GPU_METRICS: Final = ("dcgm", "gpu", "trilens-agent")  # what jobs that tell of GPUs are called by
-
-
-class Wish(NamedTuple):
-    """What somebody asks: about whom, and since when."""
-
-    written: str
-    namespace: str | None
-    from_ms: int
-    to_ms: int
-    executes: bool = False  # whether commands may be run in its containers
 
 
 class _Kept(NamedTuple):
@@ -55,7 +51,8 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`agents` is None where none is asked, `targets` and `alerts` tell of the present."""
+    """`agents` is None where none is asked, `targets` and `alerts` tell of the present; `incident` is the one
+    that has an id, in a thread."""
 
     subjects: Subjects
     records: CaseRecords
@@ -65,9 +62,12 @@ class Cases:
     agents: AgentIntake | None
     targets: Callable[[], Sequence[TargetStatus]]
     alerts: Callable[[], Sequence[Alert]]
+    incident: Callable[[str, QueryGuard | None], Incident | None]
 
     def read(self, wish: Wish, guard: QueryGuard | None) -> _Kept:
         """What the store has, in a thread. NotFound where nobody is meant, RequestError where several are."""
+        if INCIDENT.fullmatch(wish.written) and (incident := self.incident(wish.written, guard)):
+            wish = wish.of_incident(incident)
         meant = self.subjects.find(wish.written, wish.namespace, wish.to_ms, guard)
         span = Span(wish.from_ms, wish.to_ms)
         known = self.records.read(meant, span, guard)
@@ -116,11 +116,15 @@ class Cases:
             case.subject.cluster,
             known.workloads[0].key.name if known.workloads else "",
         )
-        objects, series, outputs = await asyncio.gather(
-            self._objects(about),
-            ask_series(self.queries, places, case.from_ms, case.to_ms),
-            ask_outputs(self.agents, known.members, _ranks_of_pods(kept)),
+        now, ranks = asyncio.get_running_loop().time(), _ranks_of_pods(kept)
+        until = now + _GATHERED_S
+        objects, series, told = await asyncio.gather(
+            self._objects(about, now + _OBJECTS_S),
+            ask_series(self.queries, places, case.from_ms, case.to_ms, until),
+            ask_outputs(self.agents, known.places, ranks, until),
         )
+        written = await self.objects.logs(about, objects.objects, told.untold, ranks, until)
+        untold = {pod: why for pod, why in told.untold.items() if pod not in written.pods}
         probed = await self.objects.probe(about, objects.objects) if kept.executes else Probed()
         return await asyncio.to_thread(
             lambda: without_secrets(
@@ -129,7 +133,7 @@ class Cases:
                     objects=objects.objects,
                     kinds=objects.kinds,
                     series=series.series,
-                    logs=(*outputs.logs, *kernel_logs(case.events)),
+                    logs=(*told.logs, *written.logs),
                     targets=tuple(self._targets(known, nodes)),
                     alerts=tuple(self._alerts(known, nodes, case)),
                     probes=probed.probes,
@@ -137,18 +141,19 @@ class Cases:
                         *case.missing,
                         *objects.missing,
                         *series.missing,
-                        *outputs.missing,
+                        *untold_outputs(untold),
+                        *written.missing,
                         *probed.missing,
                     ),
                 )
             )
         )
 
-    async def _objects(self, about: About) -> Objects:
-        asked = await self.objects.ask(about)
+    async def _objects(self, about: About, until: float) -> Objects:
+        asked = await self.objects.ask(about, until)
         others = await asyncio.to_thread(self.objects.neighbours, about, asked.objects)
         objects, missing = (*asked.objects, *others.objects), (*asked.missing, *others.missing)
-        return Objects(objects, missing, asked.kinds)
+        return Objects(objects, missing, (*asked.kinds, *others.kinds))
 
     def _targets(self, known: Known, nodes: Collection[str]) -> Iterable[CaseTarget]:
         """Those of its pods and nodes, and those that should tell of its GPUs and are down."""

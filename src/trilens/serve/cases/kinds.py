@@ -15,6 +15,7 @@ NODE: Final = GroupKind("", "Node")
 EVENT: Final = GroupKind("", "Event")
 NAMESPACE: Final = GroupKind("", "Namespace")
 DAEMON_SET: Final = GroupKind("apps", "DaemonSet")
+SERVICE: Final = GroupKind("", "Service")
 QUOTA: Final = GroupKind("", "ResourceQuota")
 VOLUME_CLAIM: Final = GroupKind("", "PersistentVolumeClaim")
 RESOURCE_CLAIM: Final = GroupKind("resource.k8s.io", "ResourceClaim")
@@ -38,10 +39,12 @@ def _asked(kind: WatchedKind) -> WatchedKind:
     return kind if kind.group_kind in _CUT else replace(kind, mask=read_mask(_WHOLE), refine=None)
 
 
-CASE_KINDS: Final = (
-    *(_asked(kind) for kind in ALL if not kind.on_request),
+# Those that nobody follows unless told to: they are read when somebody asks.
+ONLY_ASKED: Final = (
+    watched("", "Service", "services", _WHOLE, version="v1"),
     watched("node.k8s.io", "RuntimeClass", "runtimeclasses", _WHOLE, namespaced=False),
     watched("scheduling.x-k8s.io", "PodGroup", "podgroups", _WHOLE, by_operator=True),
     watched("scheduling.run.ai", "PodGroup", "podgroups", _WHOLE, by_operator=True),
 )
+CASE_KINDS: Final = (*(_asked(kind) for kind in ALL if not kind.on_request), *ONLY_ASKED)
 KNOWN: Final = frozenset(kind.group_kind for kind in CASE_KINDS)

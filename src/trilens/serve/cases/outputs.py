@@ -1,4 +1,4 @@
-"""What the programs of a case wrote: the ends of its pods' output from agents, and what kernels said."""
+"""What the programs of a case wrote: the ends of its pods' output, from agents."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ import msgspec
 
 from trilens.diagnose.case_file import LogKind, LogText
 from trilens.model.errors import TrilensError
-from trilens.model.event import EventKind
 from trilens.model.verdict import Missing
 from trilens.serve.event_answers import ContainerOutput  # noqa: TC001 - msgspec reads annotations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from trilens.model.event import EventRecord
-    from trilens.model.life import MembershipInterval
     from trilens.model.workload import PodKey
     from trilens.serve.agent_intake import AgentIntake
 
 _AT_ONCE: Final = 16
 _MOST_PODS: Final = 1_024
+_NAMED: Final = 3
 _AGENT: Final = "run trilens agent on its node, and name it in agents.scrape_config"
-_FAULTS: Final = (EventKind.XID, EventKind.SXID, EventKind.NVLINK)
 
 
 class _Told(msgspec.Struct):
@@ -35,55 +32,59 @@ class _Told(msgspec.Struct):
 
 class Outputs(NamedTuple):
     logs: tuple[LogText, ...]
-    missing: tuple[Missing, ...]
+    untold: Mapping[PodKey, str]  # pods of which no agent told, with the reason; "": it has nothing of them
 
 
 async def ask_outputs(
-    agents: AgentIntake | None, members: Sequence[MembershipInterval], ranks: Mapping[PodKey, int]
+    agents: AgentIntake | None, places: Mapping[PodKey, str], ranks: Mapping[PodKey, int], until: float
 ) -> Outputs:
-    """Of the pods that have a node. `ranks` of those that are one rank."""
-    there = {one.membership.pod: one.node for one in members if one.node}
-    if agents is not None:  # what a process on a machine wrote is kept nowhere
-        there = {pod: node for pod, node in there.items() if pod.cluster not in agents.names}
-    if not there:
-        return Outputs((), ())
+    """Of the pods that have a node. `ranks` of those that are one rank; `until` by the clock of the loop."""
+    there = {pod: node for pod, node in sorted(places.items()) if node}
     if agents is None:
-        return Outputs((), (Missing("what its pods wrote: no agent is asked", _AGENT),))
+        return Outputs((), dict.fromkeys(there, "no agent is asked"))
+    # What a process on a machine wrote is kept nowhere.
+    there = {pod: node for pod, node in there.items() if pod.cluster not in agents.names}
     gate = asyncio.Semaphore(_AT_ONCE)
     refused: dict[str, str] = {}
 
-    async def ask(pod: PodKey, node: str) -> list[LogText]:
+    async def ask(pod: PodKey, node: str) -> list[LogText] | None:
         async with gate:
             if node in refused:
-                return []
+                return None
             try:
-                told = await agents.output(node, pod.namespace, pod.name)
+                async with asyncio.timeout_at(until):
+                    told = await agents.output(node, pod.namespace, pod.name)
                 pods = [one for answer in told for one in msgspec.convert(answer["pods"], list[_Told])]
+            except TimeoutError:
+                refused[node] = f"the agent of {node} did not answer in time"
+                return None
             except TrilensError as e:
                 refused[node] = e.message
-                return []
+                return None
             except (KeyError, msgspec.ValidationError) as e:
                 refused[node] = f"the agent of {node} answered in a form that is not known: {e}"
-                return []
+                return None
         return [log for one in pods if one.uid == pod.uid for log in _logs(one, pod, node, ranks.get(pod))]
 
-    found = await asyncio.gather(*(ask(pod, node) for pod, node in sorted(there.items())[:_MOST_PODS]))
-    missing = [Missing(f"what was written on {node}: {why}", _AGENT) for node, why in sorted(refused.items())]
-    if len(there) > _MOST_PODS:
-        missing.append(Missing(f"what {len(there) - _MOST_PODS} more pods wrote", "ask about one of them"))
-    return Outputs(tuple(log for logs in found for log in logs), tuple(missing))
+    asked = dict([*there.items()][:_MOST_PODS])
+    answers = dict(zip(asked, await asyncio.gather(*map(ask, asked, asked.values())), strict=True))
+    untold = {pod: refused.get(there[pod], "") for pod, logs in answers.items() if not logs}
+    untold |= dict.fromkeys(there.keys() - asked.keys(), f"only {_MOST_PODS:,} pods are asked for")
+    return Outputs(tuple(log for logs in answers.values() for log in logs or ()), untold)
 
 
-def kernel_logs(events: Iterable[EventRecord]) -> tuple[LogText, ...]:
-    """The lines that faults were read from, by node; agents send no others."""
-    lines: defaultdict[str, list[str]] = defaultdict(list)
-    for event in events:
-        if event.kind in _FAULTS and event.node:
-            lines[event.node].append(event.text)
-    return tuple(
-        LogText(LogKind.KERNEL, "kernel", tuple(texts), node, is_cut=True)
-        for node, texts in sorted(lines.items())
-    )
+def untold_outputs(untold: Mapping[PodKey, str]) -> tuple[Missing, ...]:
+    """What nobody told at all."""
+    pods: defaultdict[str, list[str]] = defaultdict(list)
+    for pod, why in sorted(untold.items()):
+        if why:
+            pods[why].append(pod.name)
+    return tuple(Missing(f"what {_listed(names)} wrote: {why}", _AGENT) for why, names in pods.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more pods" if more > 0 else "")
 
 
 def _logs(told: _Told, pod: PodKey, node: str, rank: int | None) -> Iterable[LogText]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.case_file import GpuSeat, SubjectKind
@@ -36,6 +36,7 @@ class Known:
     phases: tuple[PhaseInterval, ...]
     gpus: tuple[GpuSeat, ...]
     events: tuple[EventRecord, ...]
+    places: Mapping[PodKey, str]  # the last node of each pod, "" of one that had none
 
     @property
     def keys(self) -> frozenset[WorkloadKey]:
@@ -43,11 +44,11 @@ class Known:
 
     @property
     def pods(self) -> frozenset[PodKey]:
-        return frozenset(one.membership.pod for one in self.members)
+        return frozenset(self.places)
 
     @property
     def nodes(self) -> frozenset[str]:
-        return _nodes(self.members, self.gpus)
+        return _nodes(self.members, self.gpus) | ({*self.places.values()} - {""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,15 @@ class CaseRecords:
 
     def read(self, meant: Meant, span: Span, guard: QueryGuard | None) -> Known:
         workloads, members, phases = self._lives(meant, span, guard)
-        pods = {one.membership.pod for one in members}
-        gpus = self._seats(meant, pods, span, guard)
-        nodes = _nodes(members, gpus)
+        places = {one.membership.pod: one.node for one in members}
+        if meant.alone is not None:
+            places[meant.alone.pod] = meant.alone.node
+        gpus = self._seats(meant, places.keys(), span, guard)
+        known = Known(workloads, members, phases, gpus, (), places)
+        nodes = known.nodes
         if meant.subject.kind is SubjectKind.NODE:
             nodes |= {meant.subject.name}
-        return Known(workloads, members, phases, gpus, self._events_of(nodes, pods, span, guard))
+        return replace(known, events=self._events_of(nodes, known.pods, span, guard))
 
     def findings_of(
         self,
@@ -98,7 +102,8 @@ class CaseRecords:
         if meant.subject.kind is SubjectKind.NODE:
             return self._on_node(meant, span, guard)
         history = meant.history
-        assert history is not None  # a pod is known by its place in a workload
+        if history is None:
+            return (), (), ()
         members = history.members
         if meant.subject.kind is SubjectKind.POD and meant.member is not None:
             pod = meant.member.membership.pod

@@ -41,15 +41,19 @@ class Series(NamedTuple):
     missing: tuple[Missing, ...]
 
 
-async def ask_series(queries: OwnQueries, places: Places, from_ms: int, to_ms: int) -> Series:
-    """A figure of which the case has no part is not asked for."""
+async def ask_series(queries: OwnQueries, places: Places, from_ms: int, to_ms: int, until: float) -> Series:
+    """A figure of which the case has no part is not asked for; one that has not come by `until`, by the
+    clock of the loop, is missing."""
     step_ms = max(-(-(to_ms - from_ms) // (_POINTS - 1)), _LEAST_STEP_MS)
     moments = (to_ms - from_ms) // step_ms + 1
     times = Times(to_ms - (moments - 1) * step_ms, step_ms, moments)
 
     async def ask(figure: CaseFigure, query: str) -> tuple[str, tuple[CaseSeries, ...], str]:
         try:
-            found = await queries.series(query, times)
+            async with asyncio.timeout_at(until):
+                found = await queries.series(query, times)
+        except TimeoutError:
+            return figure.name, (), "no answer in time"
         except TrilensError as e:
             return figure.name, (), e.message
         return figure.name, tuple(CaseSeries(dict(one.labels), one.t_ms, one.values) for one in found), ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.case_file import CaseSubject, SubjectKind
-from trilens.model.errors import NotFound, RequestError
+from trilens.model.errors import IntakeError, NotFound, RequestError
+from trilens.serve.cases.wish import whole_name
 from trilens.store.workloads import Span
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from trilens.model.life import MembershipInterval
     from trilens.model.query import QueryGuard
-    from trilens.model.workload import WorkloadKey
+    from trilens.model.workload import PodKey, WorkloadKey
     from trilens.store.gpus import GpuRecords
     from trilens.store.workloads import WorkloadHistory, WorkloadRecords
 
@@ -24,6 +25,13 @@ _FOREVER_MS: Final = 1 << 62
 _POD, _NODE = "pod", "node"
 
 
+class PodPlace(NamedTuple):
+    """A pod that is there now; its node is "" before it has one."""
+
+    pod: PodKey
+    node: str
+
+
 @dataclass(frozen=True, slots=True)
 class Meant:
     """Who is meant, and what is known of the workload: None of a node, and of a pod that is in none."""
@@ -31,6 +39,7 @@ class Meant:
     subject: CaseSubject
     history: WorkloadHistory | None = None
     member: MembershipInterval | None = None  # of a pod: its latest
+    alone: PodPlace | None = None  # of a pod that is in no workload: a static one, or a DaemonSet's
 
     @property
     def written(self) -> str:
@@ -42,9 +51,7 @@ class Meant:
             )
         if subject.kind is SubjectKind.POD or self.history is None:
             return f"{subject.cluster}/{subject.namespace}/{_POD}/{subject.name}"
-        key = self.history.record.key
-        kind = f"{key.kind}.{key.group}" if key.group else key.kind
-        return f"{subject.cluster}/{subject.namespace}/{kind}/{subject.name}"
+        return whole_name(self.history.record.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +65,25 @@ class _Asked:
     either: str | None = None  # of two parts the first: a namespace or a kind
 
 
+def _no_pods(_name: str) -> Iterable[PodPlace]:
+    return ()
+
+
 class Subjects:
-    """`nodes` are those of the watched clusters now, each with its cluster."""
+    """`nodes` are those of the watched clusters now, each with its cluster; `pods` those of a name. Either
+    raises IntakeError."""
 
     def __init__(
         self,
         workloads: WorkloadRecords,
         gpus: GpuRecords,
         nodes: Callable[[], Iterable[tuple[str, str]]],
+        pods: Callable[[str], Iterable[PodPlace]] = _no_pods,
     ) -> None:
         self._workloads = workloads
         self._gpus = gpus
         self._nodes = nodes
+        self._pods = pods
 
     def find(self, written: str, namespace: str | None, at_ms: int, guard: QueryGuard | None) -> Meant:
         """NotFound where there is none and never was, RequestError where there are several."""
@@ -77,8 +91,12 @@ class Subjects:
         found = [
             *self._workloads_named(asked, at_ms, at_ms, guard),
             *self._pods_named(asked, at_ms, at_ms, guard),
-            *self._nodes_named(asked, at_ms, guard),
         ]
+        try:
+            found += [*self._nodes_named(asked, at_ms, guard), *self._pods_alone(asked, found)]
+        except IntakeError:  # the clusters are busy; whom the store knows is found without them
+            if not found:
+                raise
         if not found:  # those that are gone: the one that went last
             gone = [
                 *self._workloads_named(asked, 0, at_ms, guard),
@@ -90,7 +108,7 @@ class Subjects:
             where = f" in namespace {namespace}" if namespace else ""
             raise NotFound(
                 f"no workload, pod or node {written!r}{where} is known",
-                hint=f"trilens workloads lists workloads; {_FORMS}",
+                hint=f"see trilens workloads, trilens incidents; of a DaemonSet, ask about a pod; {_FORMS}",
             )
         if len(found) > 1:
             names = sorted(one.written for one in found)
@@ -116,15 +134,7 @@ class Subjects:
         return [self._whole(key, to_ms, guard) for key in sorted(keys)]
 
     def _whole(self, key: WorkloadKey, to_ms: int, guard: QueryGuard | None) -> Meant:
-        found = self._workloads.named(
-            key.name,
-            cluster=key.cluster,
-            namespace=key.namespace,
-            kind=key.kind,
-            until_ms=to_ms,
-            guard=guard,
-        )
-        history = next(one for one in found if one.record.key == key)
+        history = self._workloads.whole(key, to_ms, guard)
         return Meant(CaseSubject(SubjectKind.WORKLOAD, key.cluster, key.namespace, key.name), history)
 
     def _pods_named(self, asked: _Asked, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[Meant]:
@@ -142,6 +152,20 @@ class Subjects:
                 member,
             )
             for (cluster, namespace), member in sorted(latest.items())
+        ]
+
+    def _pods_alone(self, asked: _Asked, known: Sequence[Meant]) -> list[Meant]:
+        """Those that are in no workload: the others are known by it."""
+        if asked.kind not in (None, _POD):
+            return []
+        namespace = asked.namespace or asked.either
+        placed = {(one.subject.cluster, one.subject.namespace) for one in known if _is_pod(one)}
+        return [
+            Meant(CaseSubject(SubjectKind.POD, pod.cluster, pod.namespace, pod.name), alone=place)
+            for place in sorted(self._pods(asked.name))
+            if ((pod := place.pod).cluster, pod.namespace) not in placed
+            and asked.cluster in (None, pod.cluster)
+            and namespace in (None, pod.namespace)
         ]
 
     def _members_named(
@@ -191,6 +215,13 @@ def _fits(key: WorkloadKey, asked: _Asked) -> bool:
     if asked.kind is not None and asked.kind not in kinds:
         return False
     return asked.either in (None, key.namespace) or str(asked.either).lower() in kinds
+
+
+def _is_pod(meant: Meant) -> bool:
+    """Also one that is a workload by itself."""
+    if meant.subject.kind is SubjectKind.POD:
+        return True
+    return meant.history is not None and meant.history.record.key.kind == "Pod"
 
 
 def _without_own_pods(found: Sequence[Meant]) -> list[Meant]:

@@ -50,6 +50,14 @@ class Untold(Protocol):
         """Why nobody, or not everybody, is told of an open incident now, by its id."""
 
 
+def find_incident(
+    lasting: OpenIncidents, kept: KeptIncidents, id: str, guard: QueryGuard | None
+) -> Incident | None:
+    """As it stands now, where it is open; else as it was kept."""
+    found = next((one for one in lasting.open() if one.id == id), None)
+    return found or kept.get(id, guard=guard)
+
+
 class IncidentsApi:
     def __init__(
         self, lasting: OpenIncidents, kept: KeptIncidents, untold: Untold, questions: Questions
@@ -82,8 +90,7 @@ class IncidentsApi:
         id = request.path_params["id"]
 
         def read(guard: QueryGuard) -> IncidentAnswer:
-            found = next((one for one in self._lasting.open() if one.id == id), None)
-            found = found or self._kept.get(id, guard=guard)
+            found = find_incident(self._lasting, self._kept, id, guard)
             if found is None:
                 raise NotFound(f"there is no incident {id!r}")
             return self._answers([found])[0]

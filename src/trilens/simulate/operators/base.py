@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from trilens.simulate.cluster import condition, owned_by, with_condition
 from trilens.simulate.pod_life import created
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from trilens.simulate.cluster import Cluster
     from trilens.simulate.jobs import SimJob
     from trilens.simulate.objects import KubeDict
+
+
+_RECORDER: Final = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
 
 
 class PodPlan(NamedTuple):
@@ -91,18 +94,19 @@ def pod_spec(job: SimJob, operator: Operator, *, works: bool = True) -> KubeDict
     if works:
         gpus = {job.gpu_resource: str(job.template.gpus_per_pod)}
         resources = {"requests": {**resources["requests"], **gpus}, "limits": {**resources["limits"], **gpus}}
+    container = {
+        "name": operator.container,
+        "image": job.template.image,
+        "resources": resources,
+        "ports": [{"name": "metrics", "containerPort": job.metrics_port, "protocol": "TCP"}],
+    }
+    if works and job.template.training.flight_recorder:
+        container["env"] = [{"name": name, "value": value} for name, value in _RECORDER.items()]
     spec: KubeDict = {
         "restartPolicy": operator.pod_restart_policy,
         "schedulerName": "default-scheduler",
         "priority": job.template.priority,
-        "containers": [
-            {
-                "name": operator.container,
-                "image": job.template.image,
-                "resources": resources,
-                "ports": [{"name": "metrics", "containerPort": job.metrics_port, "protocol": "TCP"}],
-            }
-        ],
+        "containers": [container],
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
     }
     if works:

@@ -69,7 +69,7 @@ class SubCode(NamedTuple):
 
 @cache
 def nvlink_errors() -> tuple[NvlinkError, ...]:
-    return tuple(_errors(packaged_yaml("trilens.diagnose.xid", "nvlink.yml")))
+    return tuple(_errors(packaged_yaml("trilens.model", "nvlink.yml")))
 
 
 def sub_code(fault: KernelFault) -> SubCode | None:

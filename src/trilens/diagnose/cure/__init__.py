@@ -1,0 +1,1 @@
+"""What could be done about a cause, and what each deed changes."""

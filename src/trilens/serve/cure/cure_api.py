@@ -1,0 +1,164 @@
+"""/api/fixes: what could be done, what was and by whom; and doing it, as the policy allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from trilens.diagnose.case import Case
+from trilens.diagnose.case_file import SubjectKind
+from trilens.diagnose.cure.proposals import proposals
+from trilens.diagnose.walk import why
+from trilens.model.errors import RequestError
+from trilens.model.fix import SERVER, Deed, FixState, FixTarget
+from trilens.serve.cases.cases_api import gathered
+from trilens.serve.cure.cure_answers import fix_answer, proposal_answer
+from trilens.serve.cure.told import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from trilens.model.fix import Fix
+    from trilens.model.query import QueryGuard
+    from trilens.serve.cases.gathering import Cases
+    from trilens.serve.cases.subjects import Meant
+    from trilens.serve.params import Params
+    from trilens.serve.questions import Questions
+
+_MOST: Final = 1_000
+_KEPT: Final = tuple(state for state in FixState if state is not FixState.DRY_RUN)
+_SHOWN: Final = 100
+_LONGEST_WAIT_MS: Final = 60_000
+
+
+class Cure(Protocol):
+    """May be asked from any loop."""
+
+    async def dry_run(self, told: Told) -> Fix: ...
+
+    async def do(self, told: Told) -> Fix: ...
+
+    async def approve(self, id: str, by: str) -> Fix: ...
+
+    async def undo(self, id: str, by: str) -> Fix: ...
+
+
+class KeptFixes(Protocol):
+    """Thread-safe."""
+
+    def latest(
+        self, limit: int, *, state: FixState | None = None, guard: QueryGuard | None = None
+    ) -> Sequence[Fix]: ...
+
+
+class CureApi:
+    def __init__(self, cure: Cure | None, kept: KeptFixes, cases: Cases, questions: Questions) -> None:
+        """`cure` is None where no cluster is watched."""
+        self._cure = cure
+        self._kept = kept
+        self._cases = cases
+        self._questions = questions
+
+    async def every(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        limit, written = params.count("limit") or _SHOWN, params.first("state")
+        if written and written not in _KEPT:
+            raise RequestError(f'invalid parameter "state": write one of {", ".join(_KEPT)}')
+        state = FixState(written) if written else None
+        if limit > _MOST:
+            raise RequestError(f'invalid parameter "limit": at most {_MOST:,}')
+
+        def read(guard: QueryGuard) -> object:
+            return [fix_answer(one) for one in self._kept.latest(limit, state=state, guard=guard)]
+
+        return await self._questions.answer(request, read)
+
+    async def proposals(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        case = await gathered(self._cases, self._questions, request, params)
+        return await self._questions.answer(
+            request, lambda _guard: [proposal_answer(one) for one in proposals(case, why(Case(case)))]
+        )
+
+    async def tell(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        deed, cure = _deed(params), self._able()
+        runner, guard = self._questions.runner, self._questions.runner.guard()
+        subject, namespace = params.first("subject"), params.first("namespace") or None
+        if not subject:
+            raise RequestError("subject must be given", hint="a workload, a pod or a node")
+        meant = await runner.run(
+            request,
+            guard,
+            lambda: self._cases.subjects.find(subject, namespace, self._questions.now_ms(), guard),
+        )
+        told = Told(
+            deed,
+            _target(meant, deed),
+            _by(params),
+            params.first("why"),
+            params.first("source"),
+            _annotations(params) if deed is Deed.ANNOTATE else {},
+            min(params.duration_ms("wait") or 0, _LONGEST_WAIT_MS) / 1000,
+        )
+        does = params.first("do") or "false"
+        if does not in ("true", "false"):
+            raise RequestError(f'invalid parameter "do": not a truth value: {does!r}')
+        return await self._shown(request, await (cure.do(told) if does == "true" else cure.dry_run(told)))
+
+    async def approve(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        return await self._shown(request, await self._able().approve(request.path_params["id"], _by(params)))
+
+    async def undo(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        return await self._shown(request, await self._able().undo(request.path_params["id"], _by(params)))
+
+    def _able(self) -> Cure:
+        if self._cure is None:
+            raise RequestError("no cluster is watched", hint="name one in kubernetes.clusters")
+        return self._cure
+
+    async def _shown(self, request: Request, fix: Fix) -> Response:
+        return await self._questions.answer(request, lambda _guard: fix_answer(fix))
+
+
+def _deed(params: Params) -> Deed:
+    try:
+        return Deed(params.first("deed"))
+    except ValueError as e:
+        raise RequestError(f'invalid parameter "deed": write one of {", ".join(Deed)}') from e
+
+
+def _by(params: Params) -> str:
+    by = params.first("by")
+    if by == SERVER:  # in the record it says that nobody told it to
+        raise RequestError(f'invalid parameter "by": {by!r} is what the server calls itself')
+    return by
+
+
+def _target(meant: Meant, deed: Deed) -> FixTarget:
+    subject = meant.subject
+    if subject.kind is SubjectKind.NODE:
+        return FixTarget(subject.cluster, "", "Node", "", subject.name)
+    if subject.kind is SubjectKind.POD and deed is not Deed.RESTART:
+        return FixTarget(subject.cluster, "", "Pod", subject.namespace, subject.name)
+    if meant.history is None:
+        raise RequestError(f"{meant.written} is in no workload that could be restarted")
+    key = meant.history.record.key
+    return FixTarget(key.cluster, key.group, key.kind, key.namespace, key.name)
+
+
+def _annotations(params: Params) -> dict[str, str]:
+    """`NAME=VALUE` each; an empty value takes it away."""
+    found = {}
+    for text in params.every("set"):
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise RequestError(f'invalid parameter "set": {text!r} is not NAME=VALUE')
+        found[name] = value
+    if not found:
+        raise RequestError('"set" must be given', hint="set=NAME=VALUE")
+    return found
