@@ -10,10 +10,11 @@ import pytest
 
 from kubernetes_api import KubernetesServer, kubernetes_server
 from kubernetes_client import NAMESPACES
+from servers import logs_of_running
 from trilens.serve import lean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup() -> None:
     """A server keeps pandas out of its process. This one is not its alone: other tests need pandas."""
     sys.meta_path[:] = [one for one in sys.meta_path if getattr(one, "__module__", "") != lean.__name__]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        report.sections += logs_of_running()
+    return report
 
 
 @pytest.fixture(scope="session")

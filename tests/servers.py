@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _START_S = 120.0  # a busy machine takes its time
+_TOLD_CHARS = 8000
+_LOGS: dict[int, Path] = {}  # of the servers that run, by their process
 
 
 def require_server(name: str) -> str:
@@ -64,16 +66,26 @@ def running(
         process = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environ}
         )
+    _LOGS[process.pid] = log
     try:
         _wait_until_ready(process, ready_url, log, start_s)
         yield process
     finally:
+        del _LOGS[process.pid]
         process.terminate()
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def logs_of_running() -> list[tuple[str, str]]:
+    """The end of each one's, for whoever reads of a test that failed beside it."""
+    return [
+        (f"log of process {pid}: {log}", log.read_text(errors="replace")[-_TOLD_CHARS:])
+        for pid, log in _LOGS.items()
+    ]
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path, start_s: float) -> None:

@@ -61,7 +61,7 @@ _PENDING: Final[Mapping[str, Mapping[str, str]]] = {
     "autoscaler_no_fit": {"autoscaler-no-fit": "no node that it could bring would fit"},
 }
 # What NVIDIA asks for at once, in our classes.
-_NVIDIA: Final = {
+NVIDIA_ASKS: Final = {
     "RESTART_APP": Asks.APPLICATION,
     "RESET_GPU": Asks.GPU_RESET,
     "RESTART_BM": Asks.NODE_OUT,
@@ -154,7 +154,9 @@ def xids() -> Iterator[Case]:
     """Lines of kernels, one at a time: what NVIDIA's catalogue asks for at once; and a whole log."""
     group = "corpus: Xid"
     with (CORPORA / "xid" / "nvidia_xid_catalog_2025-10.csv").open(encoding="utf-8") as stream:
-        nvidia = {int(row["Code"]): _NVIDIA.get(row["ImmediateResolution"]) for row in csv.DictReader(stream)}
+        nvidia = {
+            int(row["Code"]): NVIDIA_ASKS.get(row["ImmediateResolution"]) for row in csv.DictReader(stream)
+        }
     done = set()
     for line in (CORPORA / "xid" / "xid_sxid_kernel_lines.txt").read_text(encoding="utf-8").splitlines():
         report = judge_kernel_logs([KernelText("kernel.log", [line], "")], _NOW_MS)

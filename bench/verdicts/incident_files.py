@@ -15,10 +15,10 @@ whether the mends are good for more than what they were made for.
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bench.verdicts.labelled import Mark
 from trilens.diagnose.logs.cause import judge_logs
 from trilens.diagnose.logs.reading import LogSource
 from trilens.model.verdict import SURE_FROM, TELL_FROM
@@ -33,17 +33,10 @@ FOLDER: Final = _TESTS / "incidents"
 UNSEEN: Final = _TESTS / "incidents_unseen"
 
 
-class Score(StrEnum):
-    RIGHT = "right"
-    CANNOT_TELL = "cannot-tell"
-    UNSURE_WRONG = "unsure-wrong"
-    CONFIDENT_WRONG = "confident-wrong"
-
-
 class FirstLook(NamedTuple):
     """`wanted` is the class of the label at that time: some have got a name of their own since."""
 
-    score: Score
+    mark: Mark
     wanted: str
     said: str
     confidence: float
@@ -68,14 +61,14 @@ class Incident(NamedTuple):
     @property
     def first_look(self) -> FirstLook:
         told = self.expected["first_look"]
-        return FirstLook(Score(told["score"]), told["wanted"], told["said"], told["confidence"])
+        return FirstLook(Mark(told["mark"]), told["wanted"], told["said"], told["confidence"])
 
-    def score(self, wanted: str, said: str, confidence: float) -> Score:
+    def mark(self, wanted: str, said: str, confidence: float) -> Mark:
         if confidence < TELL_FROM:
-            return Score.RIGHT if self.expected.get("cannot_tell") else Score.CANNOT_TELL
+            return Mark.RIGHT if self.expected.get("cannot_tell") else Mark.CANNOT_TELL
         if said == wanted or said in self.also_right:
-            return Score.RIGHT
-        return Score.CONFIDENT_WRONG if confidence >= SURE_FROM else Score.UNSURE_WRONG
+            return Mark.RIGHT
+        return Mark.SURE_WRONG if confidence >= SURE_FROM else Mark.UNSURE_WRONG
 
 
 def incidents() -> list[Incident]:

@@ -41,7 +41,7 @@ def first_looks() -> Iterator[Case]:
         causes = dict.fromkeys((look.wanted, *one.also_right), one.expected["settled"])
         label = _label(one)._replace(causes=causes, ranks=())
         group = unseen_group(one.look, AT_FIRST_SIGHT)
-        yield Case(group, one.name, label, [Said(look.said, look.confidence, look.score)])
+        yield Case(group, one.name, label, [Said(look.said, look.confidence, look.mark)])
 
 
 def unseen() -> Iterator[Case]:

@@ -148,7 +148,9 @@ def test_a_fault_is_told_when_it_happens_not_when_it_is_asked_for(tmp_path: Path
         until(lambda: asked.ready() == [1], "it was not asked")
         node.kernel_log.write(LAST.replace("pid=523", "pid=700"))
         until(lambda: asked.events.positions() != {}, "the fault was not taken")
+        (event,) = asked.events.between(0, time.time_ns() // 1_000_000, limit=9)
         asked.stop()
+    assert (event.code, event.pid) == (31, 700)
 
 
 def test_machines_of_one_name_do_not_end_each_others_processes(

@@ -10,7 +10,8 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from passed_on import PassedOn
 
 from trilens.model.event import EventKind, EventRecord
 from trilens.model.fix import Deed, Fix, FixState
@@ -20,32 +21,12 @@ from trilens.settings.kubernetes import ClusterSettings, KubernetesSettings
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from trilens.store.fixes import FixRecords
-
-
-class Killed:
-    def __init__(self, records: FixRecords) -> None:
-        self._records = records
-
+class Killed(PassedOn):
     def put(self, fix: Fix) -> None:
         if fix.state is not FixState.BEGUN:
             os.kill(os.getpid(), signal.SIGKILL)
-        self._records.put(fix)
-
-    def settled(self, timeout_s: float) -> bool:
-        return self._records.settled(timeout_s)
-
-    def get(self, id: str) -> Fix | None:
-        return self._records.get(id)
-
-    def open(self) -> Sequence[Fix]:
-        return self._records.open()
-
-    def latest(self, limit: int) -> Sequence[Fix]:
-        return self._records.latest(limit)
+        super().put(fix)
 
 
 def main(data: str, kubeconfig: str, node: str, t_ms: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cure_bench import POLICY, Bench, node_target, now_ms, xid
+from passed_on import PassedOn
 
 from kubernetes_client import NODES
 from servers import until
@@ -28,30 +29,19 @@ OF_TRILENS = {**CLOSE, "metadata": {"labels": {"trilens/cordoned": "true"}}}
 ONE_NODE = POLICY.model_copy(update={"max_nodes": 1})
 
 
-class Interrupted:
+class Interrupted(PassedOn):
     """The store's records; what `meanwhile` does happens after an intent is written, and before its deed."""
 
     def __init__(self, records: FixRecords, meanwhile: Callable[[], object]) -> None:
-        self._records, self._meanwhile = records, meanwhile
+        super().__init__(records)
+        self._meanwhile = meanwhile
         self._is_due = True
 
     def put(self, fix: Fix) -> None:
-        self._records.put(fix)
+        super().put(fix)
         if fix.state is FixState.BEGUN and self._is_due:
             self._is_due = False
             self._meanwhile()
-
-    def settled(self, timeout_s: float) -> bool:
-        return self._records.settled(timeout_s)
-
-    def get(self, id: str) -> Fix | None:
-        return self._records.get(id)
-
-    def open(self) -> Sequence[Fix]:
-        return self._records.open()
-
-    def latest(self, limit: int) -> Sequence[Fix]:
-        return self._records.latest(limit)
 
 
 class InMemory:
@@ -153,7 +143,8 @@ def test_nodes_that_others_have_cordoned_leave_the_budget_alone(
     admin.patch(NODES, opened, {"spec": {"unschedulable": None}})  # kubectl uncordon leaves the label
     with bench.keeper(ONE_NODE) as keeper:
         keeper.take_event(xid(node, 79))
-        bench.comes_to(fix_id("event", node, "e1"), FixState.DONE)
+        done = bench.comes_to(fix_id("event", node, "e1"), FixState.DONE)
+    assert (done.held_back, bench.is_closed(node)) == ("", True)
 
 
 def test_an_undo_takes_back_nothing_that_somebody_has_done_since(

@@ -68,4 +68,4 @@ def test_there_are_enough_of_them_and_each_is_cited() -> None:
 @pytest.mark.parametrize("incident", UNSEEN, ids=[one.name for one in UNSEEN])
 def test_what_was_said_at_first_sight_is_scored_as_what_is_said_today(incident: Incident) -> None:
     look = incident.first_look
-    assert look.score is incident.score(look.wanted, look.said, look.confidence)
+    assert look.mark is incident.mark(look.wanted, look.said, look.confidence)

@@ -6,6 +6,7 @@ import csv
 from typing import Final
 
 import pytest
+from bench.verdicts.corpora import NVIDIA_ASKS
 
 from servers import require_corpus
 from trilens.diagnose.xid.as_object import code_object
@@ -29,12 +30,7 @@ from trilens.simulate.faults.xids import XIDS as SIMULATED
 
 # What NVIDIA asks for at once, in our classes. A code of another class must say why in vendors.yml.
 CLASSES: Final = {
-    "RESTART_APP": Asks.APPLICATION,
-    "RESET_GPU": Asks.GPU_RESET,
-    "RESTART_BM": Asks.NODE_OUT,
-    "RESTART_VM": Asks.NODE_OUT,
-    "CHECK_MECHANICALS": Asks.NODE_OUT,
-    "IGNORE": Asks.NOTHING,
+    **NVIDIA_ASKS,
     "CONTACT_SUPPORT": Asks.LOOK,
     "UPDATE_SWFW": Asks.LOOK,
     "CHECK_UVM": Asks.LOOK,

@@ -52,4 +52,10 @@ async def test_a_defect_does_not_end_it(caplog: pytest.LogCaptureFixture) -> Non
 
 
 async def test_what_was_never_started_can_be_stopped() -> None:
-    await LookingOften(asyncio.Event().wait, 1.0, "").stop()  # type: ignore[arg-type]
+    looked = []
+
+    async def look() -> None:
+        looked.append(1)
+
+    await LookingOften(look, 0.0, "").stop()
+    assert looked == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import logging
 import signal
@@ -35,6 +36,7 @@ _SWITCH_S = 0.001  # Python's default of 5 ms is what a short query would wait f
 _COLLECTED_AFTER = (20_000, 10, 50)
 _KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
 _DATE_S = 1.0
+_STUCK_S = 10  # a loop that has not turned for so long has met a defect
 
 
 def run_server(load: Callable[[], Settings], announce: Callable[[str, Settings], None]) -> None:
@@ -112,10 +114,17 @@ class _Server(uvicorn.Server):
         self._stopping = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """uvicorn looks ten times a second whether to stop; this waits, and keeps the date header true."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), _DATE_S)
+        """uvicorn looks ten times a second whether to stop; this waits, and keeps the date header true.
+
+        When this loop does not turn any more, standard error says where each thread is: nothing else could.
+        """
+        try:
+            while not await self.on_tick(0):
+                faulthandler.dump_traceback_later(_STUCK_S)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), _DATE_S)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
