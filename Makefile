@@ -12,7 +12,10 @@ DEV := $(VENV)/.dev-installed
 COMPILE = @$(BIN)/python -m compileall -q src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers kubernetes demo demo-faults up test lint format bench bench-detect bench-why clean
+WEB := src/trilens/serve/web/dist/index.html
+WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -not -name 'schema.d.ts' -not -name openapi.json -print)
+
+.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-web test-night lint format docs bench bench-detect bench-why clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -27,21 +30,37 @@ $(DEV): pyproject.toml tools/setup
 
 setup: $(DEV) ## make .venv with Trilens and everything that working on it needs
 
+$(WEB): $(SERVER) $(WEB_SOURCES) tools/web
+	@tools/web "$(VENV)" build
+	@touch $@
+
+web: $(WEB) ## build the web app, with a Node.js from PyPI where the machine has none
+
+wheel: $(WEB) ## a wheel with the web app in it, in dist/
+	@$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
+
 servers: ## install the real servers the tests and benchmarks run against (Debian packages; root or sudo)
 	@tools/servers
 
 kubernetes: ## build the Kubernetes API server that tests run against, once for all checkouts (Debian source; minutes)
 	@tools/kubernetes
 
-demo: $(SERVER) ## a running Trilens with a simulated GPU cluster: open the address it prints
+demo: $(SERVER) $(WEB) ## a running Trilens with a simulated GPU cluster: open the address it prints
 	$(COMPILE)
 	@$(BIN)/trilens demo $(ARGS)
 
-demo-faults: $(SERVER) ## each fault that the demo knows, with its alert, until it is resolved: 20 minutes
+demo-night: $(SERVER) ## make the night that the demo opens on, and keep it: minutes, once
+	$(COMPILE)
+	@$(BIN)/trilens demo --prepare $(ARGS)
+
+test-night: demo-night $(DEV) ## that every fault of that night is found, and what it cost is known
+	@TRILENS_TEST_NIGHT=1 $(BIN)/pytest tests/serve/test_bad_night.py
+
+demo-faults: $(SERVER) $(WEB) ## each fault that the demo knows, with its alert, until it is resolved: 20 minutes
 	$(COMPILE)
 	@$(BIN)/trilens demo --fault all $(ARGS)
 
-up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
+up: $(SERVER) $(WEB) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./trilens-data
 	$(COMPILE)
 	@$(BIN)/trilens up $(ARGS)
 
@@ -49,20 +68,28 @@ up: $(SERVER) ## a running Trilens on 127.0.0.1:9333 that keeps its data in ./tr
 WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 
 # Without an API server the other tests can still run, and those that need it say so.
-test: $(DEV) servers ## all tests, with real servers where they can be had
+test: $(DEV) $(WEB) servers ## all tests, with real servers where they can be had
 	-@tools/kubernetes
 	$(COMPILE)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/web
+
+test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
+	$(BIN)/pytest tests/web
 
 lint: $(DEV) ## formatting, style, types, and which folder may import which
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@tools/web "$(VENV)" check
 
 format: $(DEV) ## rewrite the code in the house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(DEV) ## the documentation as a site in build/docs, its reference made from the code; a broken link fails it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "open build/docs/index.html; searching it needs a server: python3 -m http.server -d build/docs"
 
 bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 20 minutes on two cores): what is found, how soon, how rightly
 	$(COMPILE)
@@ -78,4 +105,4 @@ bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written 
 
 clean: ## remove what the other commands made in this checkout
 	find src -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf $(VENV) build dist bench/out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist bench/out web/node_modules src/trilens/serve/web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,6 +15,7 @@ from bench import (
     cluster,
     cordon,
     dataset,
+    demo,
     disk,
     intake,
     latency,
@@ -29,6 +30,8 @@ from bench import (
 from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
+from bench.web import api as web_api
+from trilens.cli.progress import waiting
 from trilens.simulate.fleet import Fleet
 
 OUT = Path(__file__).parent / "out"
@@ -103,6 +106,15 @@ def run_cordon(args: argparse.Namespace) -> list[str]:
     return [report.cordon(cordon.run(OUT, faults=args.faults))]
 
 
+def run_web_api(args: argparse.Namespace) -> list[str]:
+    return [web_api.shown(web_api.run(OUT, gpus=args.gpus, repeats=args.asked))]
+
+
+def run_demo(args: argparse.Namespace) -> list[str]:
+    del args
+    return [demo.shown(demo.run(OUT))]
+
+
 PARTS = {
     "intake": run_intake,
     "query": run_queries,
@@ -114,6 +126,8 @@ PARTS = {
     "round": run_round,
     "why": run_why,
     "cordon": run_cordon,
+    "demo": run_demo,
+    "web-api": run_web_api,
 }
 
 
@@ -149,6 +163,7 @@ def main() -> int:
     parser.add_argument("--ranks-seconds", type=int, default=60)
     parser.add_argument("--step-records", type=int, default=100_000_000, help="over which lineage is asked")
     parser.add_argument("--case-ranks", type=int, default=256, help="of the job that `why` is asked of")
+    parser.add_argument("--asked", type=int, default=20, help="times that each page's answer is asked for")
     parser.add_argument("--faults", type=int, default=10, help="upon which a node is closed")
     args = parser.parse_args()
     chosen = args.only.split(",")
@@ -169,8 +184,9 @@ def main() -> int:
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     sections: list[str] = []
-    for name, run in PARTS.items():
-        if name in chosen:
+    asked = {name: run for name, run in PARTS.items() if name in chosen}
+    for at, (name, run) in enumerate(asked.items(), 1):
+        with waiting(f"{name}, {at} of {len(asked)}"):
             sections += run(args)
     head = report.header("python -m bench " + " ".join(sys.argv[1:]), versions())
     print("\n\n".join([head, *sections]))

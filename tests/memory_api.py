@@ -44,7 +44,6 @@ from trilens.serve.money.opencost import OpenCostApi
 from trilens.serve.money.prices import PricesApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.output import OutputApi
-from trilens.serve.page import Overview
 from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS
 from trilens.serve.probes import Probes, Readiness
 from trilens.serve.programs import ProgramsApi
@@ -53,6 +52,7 @@ from trilens.serve.questions import Questions, clock_ms
 from trilens.serve.reloading import InForce
 from trilens.serve.rules import Blind, RulesApi
 from trilens.serve.run_apis import RunApis
+from trilens.serve.run_steps import RunStepsApi
 from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runner import QueryRunner
 from trilens.serve.runs import RunsApi
@@ -175,9 +175,6 @@ class Api:
     now_ms: Callable[[], int] = clock_ms
     prices: Prices = field(default_factory=default_book)
     machines: KnownMachines = field(default_factory=MemoryMachines)
-    overview: Overview = field(
-        default_factory=lambda: Overview(65, "", ["<b>disk & co</b>"], [("series", "3")], [], True)
-    )
 
     def __post_init__(self) -> None:
         self.settings = load_settings(overrides=self.overrides, environ={})
@@ -198,9 +195,6 @@ class Api:
         async def readiness() -> Readiness:
             return Readiness(self.ready, self.readiness)
 
-        async def overview() -> Overview:
-            return self.overview
-
         return Parts(
             settings=self.settings,
             token=self.settings.server.read_token(),
@@ -208,7 +202,6 @@ class Api:
             runner=self.runner,
             metrics=self.metrics,
             probes=Probes(readiness, reload, self.metrics),
-            overview=overview,
             prometheus=PrometheusApis(
                 TargetsApi(None),
                 ProgramsApi([self.serving]),
@@ -251,6 +244,7 @@ class Api:
         return RunApis(
             RunsApi(self.runs, self.workloads, self.book, self.questions),
             LineageApi(self.runs, self.questions),
+            RunStepsApi(self.runs, self.questions),
             RunTracesApi(self.runs, self.questions),
             ExperimentsApi(self.runs, self.tracked, self.book, lambda _run: None, self.questions),
             TrackersApi(self.followed),

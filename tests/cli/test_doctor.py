@@ -21,11 +21,12 @@ from servers import until
 from trilens.alert.blindness import blind_rules
 from trilens.alert.evaluation import new_states
 from trilens.cli.checkup import layers, machine
-from trilens.cli.checkup.evidence import Evidence
-from trilens.cli.checkup.layers import OF_A_SERVER, examine_server
+from trilens.cli.checkup.layers import examine_server
 from trilens.cli.checkup.machine import Machine
-from trilens.cli.checkup.nodes import server_clock
 from trilens.cli.client import Client
+from trilens.serve.checkup.evidence import Evidence
+from trilens.serve.checkup.layers import OF_A_SERVER
+from trilens.serve.checkup.nodes import server_clock
 from trilens.serve.detection.keeper import DetectionState
 from trilens.serve.trackers import Status
 from trilens_process import server

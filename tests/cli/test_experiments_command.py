@@ -6,6 +6,7 @@ import json
 import time
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from command_here import trilens_here
@@ -103,6 +104,26 @@ def test_the_runs_of_an_experiment(server: str) -> None:
         f"run-1 had stopped improving at step 400 ({when} UTC, loss 1.1): no value after it was better by "
         "more than 1 %; $160.00 and 40.0 GPU-hours were spent after that (56 % of it all)"
     ]
+
+
+def test_the_course_of_each_run_against_what_it_had_cost(server: str) -> None:
+    told = httpx.get(f"{server}/api/experiments/courses", params={"experiment": "sweep"}).json()["data"]
+    assert (told["metric"], told["of"], told["maximize"]) == ("loss", "validation", False)
+    assert (told["names"], told["currency"]) == (["loss"], "USD")
+    first = {one["run"]: one for one in told["runs"]}["run-1"]
+    assert first["values"] == LOSSES["run-1"][1]
+    assert first["steps"][-1] == 900
+    assert first["spent"] == pytest.approx([32 * hours for hours in range(1, HOURS + 1)])  # 8 GPUs at $4
+    assert first["gpu_hours"][-1] == pytest.approx(72)
+
+
+def test_a_course_without_money_has_its_steps(server: str) -> None:
+    told = httpx.get(f"{server}/api/experiments/courses", params={"experiment": "steps"}).json()["data"]
+    (course,) = told["runs"]
+    assert (told["of"], told["currency"], course["spent"]) == ("step", None, [])
+    assert course["values"] == [9.0 - step for step in range(10)]
+    other = httpx.get(f"{server}/api/experiments/courses", params={"experiment": "nobody's"}).json()["data"]
+    assert (other["metric"], other["runs"]) == (None, [])
 
 
 def test_runs_without_a_cost_are_compared_by_their_gpu_hours() -> None:

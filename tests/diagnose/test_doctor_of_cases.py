@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from scenario_files import FOLDER, Scenario
 from typer.testing import CliRunner
 
-from trilens.cli.checkup.evidence import Evidence
-from trilens.cli.checkup.nodes import gpus
 from trilens.cli.client import Client
 from trilens.cli.main import app
 from trilens.diagnose.bundle import write_bundle
@@ -18,6 +16,8 @@ from trilens.diagnose.case_file import CaseTarget
 from trilens.diagnose.told import told
 from trilens.diagnose.walk import why
 from trilens.model.verdict import Missing
+from trilens.serve.checkup.evidence import Evidence
+from trilens.serve.checkup.nodes import gpus
 
 if TYPE_CHECKING:
     from pathlib import Path

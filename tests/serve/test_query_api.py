@@ -151,6 +151,31 @@ def test_a_range_of_11_000_points_is_still_answered(client: httpx.Client) -> Non
     assert len(series["values"]) == 11_000
 
 
+@pytest.mark.parametrize("path", ["query", "format_query"])
+def test_a_syntax_error_has_its_position_in_characters(client: httpx.Client, path: str) -> None:
+    written = 'up{job="é"} +\n  * 2'
+    answer = client.get(f"/{path}", params={"query": written})
+    assert (answer.status_code, answer.json()["position"]) == (400, written.index("*"))
+    assert (
+        "position" not in client.get("/query_range", params={"query": written}).json()
+    )  # "start" is missing
+
+
+@pytest.mark.parametrize(
+    ("written", "pretty", "position"),
+    [("up+up", "up + up", None), ("up + ", None, 5), ("é", None, 0)],
+)
+def test_a_query_is_checked_while_it_is_written(
+    client: httpx.Client, written: str, pretty: str | None, position: int | None
+) -> None:
+    answer = client.get(
+        str(client.base_url).rstrip("/").removesuffix("v1") + "promql/check", params={"query": written}
+    )
+    assert answer.status_code == 200  # a fault is an answer
+    told = answer.json()["data"]
+    assert (told["pretty"], (told["fault"] or {}).get("position")) == (pretty, position)
+
+
 def test_over_the_limits_is_an_execution_error_with_a_hint() -> None:
     api = Api(overrides={"query.max_samples": 10})
     api.source.add({"__name__": "a"}, [(T0 * 1000 + i, 1.0) for i in range(100)])

@@ -45,7 +45,7 @@ def test_only_loopback_goes_without_a_token(listen: str, token: str | None, refu
 def test_with_a_token_everything_but_the_probes_needs_it() -> None:
     api = Api(overrides={"server.token": "s3cret"})
     with running(api.build()) as url, httpx.Client(base_url=url) as client:
-        for path in (QUERY, "/", "/metrics", "/api/v1/targets", "/-/healthy", "/nowhere"):
+        for path in (QUERY, "/metrics", "/api/v1/targets", "/-/healthy", "/nowhere"):
             answer = client.get(path)
             assert answer.status_code == 401, path
             assert answer.json()["errorType"] == "unauthorized"

@@ -36,7 +36,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "simulator.md"
         (SMALL.replace("nodes: 3", "noodles: 3"), "x.yaml: pools[0].noodles: there is no such key"),
         (
             SMALL.replace("model: H100", "model: H1000"),
-            "pools[0]: model 'H1000' is not known; there are H200",
+            "pools[0]: model 'H1000' is not known; there are B200",
         ),
         (SMALL.replace("pool: h100\n", "pool: h200\n"), "jobs[0].pool: there is no pool 'h200'"),
         (SMALL.replace("kind: PyTorchJob", "kind: PyTorch"), "jobs[0].kind: Input should be 'Job', 'JobSet'"),
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said_with_its_place(broken: str, said: str) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="name a file, or one of default"):
+    with pytest.raises(ConfigError, match="name a file, or one of bad-night"):
         load_scenario(str(tmp_path / "none.yaml"))
 
 

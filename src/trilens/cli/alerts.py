@@ -1,13 +1,12 @@
 """`trilens alerts`: the alerts that fire now."""
 
-import json
 import time
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from trilens.cli.options import AsList, OfSeverity, Server
+from trilens.cli.options import AsCsv, AsList, OfSeverity, Server
 
 _GRAVITY = {"critical": 0, "warning": 1, "info": 2}
 _PLACE = ("rank", "pod", "node", "gpu")
@@ -20,12 +19,14 @@ def alerts(
     severity: OfSeverity = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the alerts that fire now, the gravest first.
 
     Those of one cause are one incident: trilens incidents has them together.
     """
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
     from trilens.cli.times import show_length
     from trilens.model.errors import ServerError
@@ -43,8 +44,7 @@ def alerts(
         ),
         key=_order,
     )
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
         return
     if not found:
         typer.echo("no alert fires", err=True)

@@ -32,6 +32,23 @@ def show(data: dict[str, Any], *, pretty: bool, ordered: bool = False) -> None:
         typer.echo("native histograms are not shown (--json has them)", err=True)
 
 
+def sample_lines(data: dict[str, Any], *, ordered: bool) -> list[dict[str, Any]]:
+    """A line for each sample: when, the value, and its labels."""
+    kind, result = data["resultType"], data["result"]
+    if kind in ("scalar", "string"):
+        return [{"time": show_moment(result[0]), "value": result[1]}]
+    return [
+        {"time": show_moment(moment), "value": value, **_apart_from(series["metric"])}
+        for series in (result if ordered else by_labels(result))
+        for moment, value in points(series)
+    ]
+
+
+def _apart_from(labels: dict[str, str]) -> dict[str, str]:
+    """A label may be called time or value, too."""
+    return {f"label_{name}" if name in ("time", "value") else name: text for name, text in labels.items()}
+
+
 def _show_lines(kind: str, result: list[dict[str, Any]]) -> None:
     """Every line says whose it is: people cut such output with grep and awk."""
     for series in result:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trilens.cli.completion import subjects
 from trilens.cli.options import AllNamespaces, Namespace, Server
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 def bundle(
     subject: Annotated[
         str,
-        typer.Argument(metavar="WORKLOAD|POD|NODE|INCIDENT", help="As trilens why takes it."),
+        typer.Argument(
+            metavar="WORKLOAD|POD|NODE|INCIDENT", help="As trilens why takes it.", autocompletion=subjects
+        ),
     ],
     namespace: Namespace = None,
     all_namespaces: AllNamespaces = False,
@@ -43,6 +46,7 @@ def bundle(
     Secrets and the values of environment variables are never in it.
     """
     from trilens.cli.client import Client
+    from trilens.cli.progress import waiting
     from trilens.cli.why import case_params
     from trilens.diagnose.bundle import read_bundle
     from trilens.model.errors import ConfigError
@@ -50,7 +54,7 @@ def bundle(
     params = case_params(subject, namespace, all_namespaces, since, execute=execute)
     if mask_names:
         params["mask_names"] = "true"
-    with Client(server) as client:
+    with Client(server) as client, waiting(f"collecting what is known of {subject}"):
         content = client.fetch("/api/case", params).content
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     file = out or Path(f"trilens-{_plain(subject, mask_names)}-{stamp}.zip")

@@ -21,13 +21,17 @@ _TIMEOUT_S = 130  # above the server's own limit for a query, which says more
 class Client:
     """One server, over connections that are kept: for a command that asks more than once."""
 
-    def __init__(self, server: str | None) -> None:
+    def __init__(self, server: str | None, *, timeout_s: float = _TIMEOUT_S) -> None:
         settings = load_client_settings(server)
         self._url = settings.server
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         # Reading the trusted certificates takes longer than most queries, and only TLS has a use for them.
         verify = self._url.startswith("https://")
-        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=verify)
+        self._http = httpx.Client(headers=headers, timeout=timeout_s, verify=verify)
+
+    @property
+    def url(self) -> str:
+        return self._url
 
     def __enter__(self) -> Client:
         return self
@@ -35,9 +39,10 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def get(self, path: str, params: Params | None = None) -> dict[str, Any]:
-        """The whole envelope of a successful answer; ServerError for any other."""
-        return self._ask("GET", path, params=params)
+    def get(self, path: str, params: Params | None = None, *, else_try: str | None = None) -> dict[str, Any]:
+        """The whole envelope of a successful answer; ServerError for any other. `else_try` is the hint where
+        there is no such thing."""
+        return self._ask("GET", path, else_try=else_try, params=params)
 
     def post(
         self,
@@ -46,15 +51,16 @@ class Client:
         form: Mapping[str, str | Sequence[str]] | None = None,
         body: bytes | None = None,
         params: dict[str, str] | None = None,
+        else_try: str | None = None,
     ) -> dict[str, Any]:
         """The whole envelope of a successful answer; ServerError for any other."""
-        return self._ask("POST", path, data=form, content=body, params=params)
+        return self._ask("POST", path, else_try=else_try, data=form, content=body, params=params)
 
     def probe(self, path: str) -> dict[str, Any]:
         """What /readyz and the like say, well or not."""
         answer, body = self._answer("GET", path)
         if not isinstance(body, dict) or answer.status_code not in (200, 503):
-            raise _refused(answer.status_code, body)
+            raise self._refused(answer.status_code, body)
         return body
 
     def content(self, path: str) -> bytes:
@@ -68,7 +74,7 @@ class Client:
             with self._http.stream("GET", f"{self._url}{path}", params=params) as answer:
                 if answer.status_code != 200:
                     answer.read()
-                    raise _refused(answer.status_code, _body(answer))
+                    raise self._refused(answer.status_code, _body(answer))
                 yield answer
         except httpx.HTTPError as e:
             raise self._silent(e) from e
@@ -80,13 +86,16 @@ class Client:
         except httpx.HTTPError as e:
             raise self._silent(e) from e
         if answer.status_code != 200:
-            raise _refused(answer.status_code, _body(answer))
+            raise self._refused(answer.status_code, _body(answer))
         return answer
 
-    def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, *, else_try: str | None = None, **request: Any) -> dict[str, Any]:
         answer, envelope = self._answer(method, path, **request)
         if not isinstance(envelope, dict) or envelope.get("status") != "success":
-            raise _refused(answer.status_code, envelope)
+            error = self._refused(answer.status_code, envelope)
+            if answer.status_code == 404 and else_try is not None:
+                error.hint = else_try
+            raise error
         return envelope
 
     def _answer(self, method: str, path: str, **request: Any) -> tuple[httpx.Response, Any]:
@@ -101,7 +110,24 @@ class Client:
                 hint="is it a Trilens server?",
             ) from e
 
+    def _refused(self, status: int, body: Any) -> ServerError:
+        reason = body.get("error", body) if isinstance(body, dict) else body
+        hint = None
+        if status == 401:
+            hint = "set TRILENS_TOKEN or TRILENS_TOKEN_FILE"
+            if "Authorization" in self._http.headers:
+                reason = f"{self._url} does not take the token that was sent"
+                hint = f"{hint} to what server.token or server.token_file of that server has"
+        error = ServerError(str(reason), hint=hint)
+        error.exit_code = 2 if 400 <= status < 500 else 1  # what was asked was wrong, or the server could not
+        return error
+
     def _silent(self, error: httpx.HTTPError) -> ServerError:
+        if isinstance(error, httpx.ReadTimeout):
+            return ServerError(
+                f"no answer from {self._url} within {self._http.timeout.read:.0f} s",
+                hint="it is there, but busy or stuck: try again, or ask trilens doctor",
+            )
         return ServerError(
             f"no answer from {self._url}: {error or type(error).__name__}",
             hint="start one with: trilens up, or name one with --server",
@@ -119,11 +145,3 @@ def _body(answer: httpx.Response) -> Any:
         return answer.json()
     except ValueError:
         return answer.text
-
-
-def _refused(status: int, body: Any) -> ServerError:
-    reason = body.get("error", body) if isinstance(body, dict) else body
-    hint = "set TRILENS_TOKEN or TRILENS_TOKEN_FILE" if status == 401 else None
-    error = ServerError(str(reason), hint=hint)
-    error.exit_code = 2 if 400 <= status < 500 else 1  # what was asked was wrong, or the server could not
-    return error

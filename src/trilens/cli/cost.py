@@ -3,13 +3,14 @@
 import json
 import sys
 import time
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from trilens.cli.options import Server
+from trilens.cli.options import AsCsv, Server
 from trilens.model.ledger_sums import Sharing, Unit
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def cost(
     ] = None,
     server: Server = None,
     as_json: AsObject = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show what was spent, by any two dimensions, compared with the period before.
 
@@ -83,7 +85,7 @@ def cost(
     from trilens.cli.cost_text import show_cost, show_units
     from trilens.model.errors import ConfigError
 
-    form = Format.JSON if as_json else form
+    form = _form(as_json=as_json, as_csv=as_csv, otherwise=form)
     if output is not None and form is not Format.FOCUS:
         raise ConfigError("only --format focus writes a file", where="--output")
     params = cost_params(since, to, where, None)
@@ -123,6 +125,7 @@ def why(
     ] = None,
     server: Server = None,
     as_json: AsObject = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Say what money was spent on nothing: the largest causes, and what to do about each.
 
@@ -134,7 +137,8 @@ def why(
     with Client(server) as client:
         params = cost_params(since, to, where, team) | ({"limit": str(limit)} if limit is not None else {})
         answer = client.get("/api/cost/why", params)["data"]
-    _print(answer, Format.JSON if as_json else Format.TABLE, "trilens.cost-why/1", show_why)
+    form = _form(as_json=as_json, as_csv=as_csv)
+    _print(answer, form, "trilens.cost-why/1", show_why, lines=answer["causes"])
 
 
 @app.command()
@@ -147,6 +151,7 @@ def now(
     where: Where = None,
     server: Server = None,
     as_json: AsObject = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show how fast money is spent, what the month will have cost, and how budgets stand."""
     from trilens.cli.client import Client
@@ -155,7 +160,9 @@ def now(
     with Client(server) as client:
         params = cost_params(None, None, where, team) | {"by": by or []}
         answer = client.get("/api/cost/now", params)["data"]
-    _print(answer, Format.JSON if as_json else Format.TABLE, "trilens.cost-now/1", show_now)
+    rates = (answer["burn"] or {}).get("rates", [])
+    form = _form(as_json=as_json, as_csv=as_csv)
+    _print(answer, form, "trilens.cost-now/1", show_now, lines=rates)
 
 
 def cost_params(
@@ -173,11 +180,30 @@ def cost_params(
     return params | ({"where": kept} if kept else {})
 
 
-def _print(answer: dict[str, Any], form: Format, schema: str, show: Any) -> None:
+def _form(*, as_json: bool, as_csv: bool, otherwise: Format = Format.TABLE) -> Format:
+    from trilens.cli.listing import check_one_form
+
+    check_one_form(as_json=as_json, as_csv=as_csv)
+    return Format.JSON if as_json else Format.CSV if as_csv else otherwise
+
+
+def _print(
+    answer: dict[str, Any],
+    form: Format,
+    schema: str,
+    show: Any,
+    *,
+    lines: "list[dict[str, Any]] | None" = None,
+) -> None:
+    """`lines` are those of the CSV; of cost itself it has columns of its own."""
     from trilens.cli.cost_text import show_doubts
 
     if form is Format.JSON:
         typer.echo(json.dumps({"schema": schema, **answer}, ensure_ascii=False))
+    elif form is Format.CSV and lines is not None:
+        from trilens.cli import csv_lines
+
+        csv_lines.write_csv(lines, sys.stdout)
     elif form is Format.CSV:
         from trilens.cli.cost_csv import write_csv
 
@@ -191,12 +217,17 @@ def _print(answer: dict[str, Any], form: Format, schema: str, show: Any) -> None
 def _write_focus(server: str | None, params: dict[str, "str | Sequence[str]"], output: Path | None) -> None:
     from trilens.cli.client import Client
     from trilens.cli.cost_focus import beside_the_file
+    from trilens.cli.progress import waiting
     from trilens.model.errors import ConfigError
 
     kind = output.suffix.removeprefix(".") if output is not None else "csv"
     if kind not in ("csv", "parquet"):
         raise ConfigError(f"{output} ends in neither .csv nor .parquet", where="--output")
-    with Client(server) as client, client.stream("/api/cost/focus", {**params, "format": kind}) as answer:
+    with (
+        Client(server) as client,
+        waiting(f"writing {output}") if output is not None else nullcontext(),
+        client.stream("/api/cost/focus", {**params, "format": kind}) as answer,
+    ):
         if output is None:
             for text in answer.iter_text():
                 sys.stdout.write(text)

@@ -7,12 +7,25 @@ import typer
 from trilens.cli.demo_line import to_type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trilens.simulate.over_http.described import Described
     from trilens.simulate.scenario import Scenario
 
 _SCENARIO = "demo"
 _GPUS = 64
 _MOST_PAST_GPUS = 256  # of more, their first hour would take longer than anybody waits
+TRY_AFTER_THE_NIGHT = (
+    ("what went wrong in the night, by cause, and what each has cost", "incidents --all"),
+    ("where the money went", "cost --from -12h"),
+    ("what of that was for nothing, and what to do about it", "cost why --from -12h"),
+    ("the job that stands since 01:12 of its night: the cause, and the way to it", "why llm-pretrain-1"),
+    ("the one in which one rank is missing", "why moe-ablation-1"),
+    ("why pods wait beside free nodes", "why protein-fold-1"),
+    ("the jobs of the cluster, and what each of them does now", "workloads"),
+    ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
+    ("the GPUs, and who holds them", "gpus"),
+)
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
     ("one of them: its pods, ranks, GPUs and phases", "show llm-pretrain-1"),
@@ -41,7 +54,12 @@ TRY = (
 def demo(
     gpus: Annotated[
         int | None,
-        typer.Option(metavar="N", min=8, max=10_000, help="How large the cluster is.", show_default="64"),
+        typer.Option(
+            metavar="N",
+            min=8,
+            max=10_000,
+            help="Not the night: a cluster of this size, an hour into its day. With --once, its size.",
+        ),
     ] = None,
     listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where to listen.")] = "127.0.0.1:9333",
     interval: Annotated[
@@ -69,18 +87,29 @@ def demo(
             "--once", help="No server: go through a simulated night, and print what it cost and why."
         ),
     ] = False,
+    prepare: Annotated[
+        bool,
+        typer.Option("--prepare", help="No server: make the night that the demo opens on, and keep it."),
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="With --fault, --list-faults or --once: print JSON.")
     ] = False,
 ) -> None:
     """Run a server with a simulated GPU cluster.
 
-    Its data lies in a temporary directory, and is gone when it ends.
+    Its data lies in a temporary directory, and is gone when it ends. Where --prepare has made a bad night,
+    which takes minutes, the demo opens on the morning after it; else the cluster has 64 GPUs and an hour
+    behind it.
     With --fault the cluster has a job and nodes for each fault, and it ends by itself; exit code 1 where an
     alert did not fire, named something else, or was not resolved.
     With --once there is no server: a night of 256 GPUs (or --gpus) is followed faster than time.
     """
-    _check_together(gpus, fault, json=json, listed=list_faults, once=once)
+    _check_together(gpus, fault, json=json, listed=list_faults, once=once, prepare=prepare)
+    if prepare:
+        from trilens.cli.demo_kept import prepare_night
+
+        typer.echo(f"kept in {prepare_night(seed)}")
+        return
     if once:
         from trilens.cli.demo_night import run_night
 
@@ -104,6 +133,13 @@ def demo(
         if not show_faults(server, chosen(fault), seed, as_json=json):
             raise typer.Exit(1)
         return
+    if gpus is None:
+        from trilens.cli.demo_kept import night_to_open_on
+
+        night = night_to_open_on(seed)
+        if night is not None:
+            server.run_night(night, seed, _introduce_morning)
+            return
     size = gpus or _GPUS
 
     def past(cluster: "Described") -> "Scenario | None":
@@ -114,15 +150,30 @@ def demo(
     server.run(["--scenario", _SCENARIO, "--gpus", str(size)], _introduce, past, seed)
 
 
-def _check_together(gpus: int | None, fault: str | None, *, json: bool, listed: bool, once: bool) -> None:
-    chosen = {"--fault": fault is not None, "--list-faults": listed, "--once": once}
+def _check_together(
+    gpus: int | None, fault: str | None, *, json: bool, listed: bool, once: bool, prepare: bool
+) -> None:
+    chosen = {
+        "--fault": fault is not None,
+        "--list-faults": listed,
+        "--once": once,
+        "--prepare": prepare,
+    }
     named = [name for name, is_given in chosen.items() if is_given]
     if len(named) > 1:
         raise typer.BadParameter(f"does not go with {named[1]}", param_hint=named[0])
-    if json and not named:
+    if json and named in ([], ["--prepare"]):
         raise typer.BadParameter("goes with --fault, --list-faults or --once", param_hint="--json")
-    if gpus is not None and (listed or fault is not None):
+    if gpus is not None and (listed or prepare or fault is not None):
         raise typer.BadParameter(f"{named[0]} has a cluster of its own", param_hint="--gpus")
+
+
+def _introduce_morning(url: str, cluster: "Described") -> None:
+    typer.echo(
+        f"Trilens runs at {url}: {cluster.gpus} simulated GPUs on {cluster.nodes} nodes, after a bad night. "
+        "Ctrl-C ends it.\n"
+    )
+    _suggest("Open it in a browser, or try in another terminal:", TRY_AFTER_THE_NIGHT, url)
 
 
 def _introduce(url: str, cluster: "Described") -> None:
@@ -130,6 +181,10 @@ def _introduce(url: str, cluster: "Described") -> None:
         f"Trilens runs at {url} with a simulated cluster of {cluster.gpus} GPUs on {cluster.nodes} nodes. "
         "Ctrl-C ends it.\n"
     )
-    typer.echo("Try, in another terminal (the first samples come within seconds):\n")
-    for meaning, arguments in TRY:
+    _suggest("Try, in another terminal (the first samples come within seconds):", TRY, url)
+
+
+def _suggest(how: str, commands: "Sequence[tuple[str, str]]", url: str) -> None:
+    typer.echo(f"{how}\n")
+    for meaning, arguments in commands:
         typer.echo(f"  # {meaning}\n  {to_type(arguments, url)}\n")

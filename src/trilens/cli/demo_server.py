@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from trilens.cli.demo_kept import CLUSTER
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from trilens.cli.demo_kept import KeptNight
     from trilens.settings.tree import Settings
     from trilens.simulate.over_http.described import Described
+    from trilens.simulate.over_http.process import SimulatorProcess
     from trilens.simulate.scenario import Scenario
 
-_CLUSTER: Final = "demo"
+_DATA: Final = "data"
+# What teams may spend in a month: one of them spends it in a night.
+_BUDGETS: Final = {
+    "budgets": {
+        "limits": [
+            {"team": team, "amount": amount, "currency": "USD"}
+            for team, amount in (("foundation", 9_000), ("vision", 60_000), ("search", 40_000))
+        ]
+    }
+}
 
 
 class DemoServer(NamedTuple):
@@ -47,8 +62,7 @@ class DemoServer(NamedTuple):
         server is once it answers, and of the scenario that `past` names its past is there."""
         import uvloop  # noqa: F401 - an install without the server is told here, before anything starts
 
-        from trilens.settings.load import validate
-        from trilens.simulate.over_http.process import SimulatorFailed, SimulatorProcess
+        from trilens.simulate.over_http.process import SimulatorProcess
 
         arguments = [*simulated, "--seed", str(seed)]
         with (
@@ -57,27 +71,45 @@ class DemoServer(NamedTuple):
         ):
             from trilens.serve.run import run_server  # takes as long as the simulator takes to come up
 
-            try:
-                cluster = simulator.described()
-            except SimulatorFailed as e:
-                typer.echo(f"trilens: {e}", err=True)
-                raise typer.Exit(1) from e
-
-            def load() -> Settings:
-                tree = self._settings(cluster, directory) | self._alerting()
-                return validate(tree, origins={"server.listen": "--listen"})
-
+            cluster = _described(simulator)
+            load = self._loading(cluster, directory)
             scenario = past(cluster)
             if scenario is not None:
                 from trilens.serve.rehearsal.past import keep_past
 
-                keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, _CLUSTER)
+                keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, CLUSTER)
+            run_server(load, _answering(simulator, cluster, announce))
 
-            def answers(url: str, _: Settings) -> None:
-                simulator.send_records_to(url)
-                announce(url, cluster)
+    def run_night(self, kept: KeptNight, seed: int, announce: Callable[[str, Described], None]) -> None:
+        """Until it is interrupted: twelve hours that are kept end now, and the cluster goes on from there."""
+        import uvloop  # noqa: F401 - as above
 
-            run_server(load, answers)
+        from trilens.serve.rehearsal.bad_night import arguments_after
+        from trilens.simulate.over_http.process import SimulatorProcess
+
+        folder, night = kept
+        now_us = time.time_ns() // 1000
+        with (
+            TemporaryDirectory(prefix="trilens-demo-") as directory,
+            SimulatorProcess(arguments_after(folder, seed, now_us // 1000)) as simulator,
+        ):
+            from trilens.serve.rehearsal.kept_night import lay
+            from trilens.serve.run import run_server
+
+            lay(folder, night, Path(directory) / _DATA, now_us // 1000, now_us)
+            cluster = _described(simulator)
+            run_server(self._loading(cluster, directory, _BUDGETS), _answering(simulator, cluster, announce))
+
+    def _loading(
+        self, cluster: Described, directory: str, more: Mapping[str, Any] | None = None
+    ) -> Callable[[], Settings]:
+        from trilens.settings.load import validate
+
+        def load() -> Settings:
+            tree = self._settings(cluster, directory) | self._alerting() | dict(more or {})
+            return validate(tree, origins={"server.listen": "--listen"})
+
+        return load
 
     def _settings(self, cluster: Described, directory: str) -> dict[str, Any]:
         jobs: list[dict[str, Any]] = [
@@ -88,8 +120,8 @@ class DemoServer(NamedTuple):
             jobs.append({"job_name": "trilens", "static_configs": [{"targets": [self.listen]}]})
         return {
             "server": {"listen": self.listen, "log_level": self.log_level},
-            "storage": {"data_dir": f"{directory}/data"},
-            "kubernetes": {"clusters": {_CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
+            "storage": {"data_dir": f"{directory}/{_DATA}"},
+            "kubernetes": {"clusters": {CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
             "agents": {"scrape_config": _found(cluster.agent_targets)},
             "scrape": {"global": {"scrape_interval": self.interval}, "scrape_configs": jobs},
         }
@@ -99,8 +131,28 @@ class DemoServer(NamedTuple):
         return {"alerting": {"receivers": {"alertmanager": {"alertmanager": {"urls": urls}}} if urls else {}}}
 
 
+def _described(simulator: SimulatorProcess) -> Described:
+    from trilens.simulate.over_http.process import SimulatorFailed
+
+    try:
+        return simulator.described()
+    except SimulatorFailed as e:
+        typer.echo(f"trilens: {e}", err=True)
+        raise typer.Exit(1) from e
+
+
+def _answering(
+    simulator: SimulatorProcess, cluster: Described, announce: Callable[[str, Described], None]
+) -> Callable[[str, Settings], None]:
+    def answers(url: str, _: Settings) -> None:
+        simulator.send_records_to(url)
+        announce(url, cluster)
+
+    return answers
+
+
 def _found(url: str) -> dict[str, Any]:
     return {
         "http_sd_configs": [{"url": url, "refresh_interval": "5s"}],
-        "relabel_configs": [{"target_label": "cluster", "replacement": _CLUSTER}],
+        "relabel_configs": [{"target_label": "cluster", "replacement": CLUSTER}],
     }

@@ -1,11 +1,10 @@
 """`trilens detect`: what detectors find in data that Trilens did not collect."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList
+from trilens.cli.options import AsCsv, AsList
 
 app = typer.Typer(help="Find trouble in tables from anywhere.", no_args_is_help=True)
 
@@ -30,12 +29,14 @@ def stragglers(
     time: Annotated[str | None, _column("the time: numbers, or ISO 8601. Not with --step")] = None,
     duration: Annotated[str | None, _column("how long the step took, in any unit")] = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List workers that became slower than before and than their peers.
 
     A row for each step of each worker. Columns are found by their usual names unless options name them.
     A stable spread between workers is none. It ends with 0 whether there are stragglers or not.
     """
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
     from trilens.cli.step_table import read_steps
     from trilens.detect.straggler_table import slow_spells
@@ -50,9 +51,9 @@ def stragglers(
         }
         for spell in slow_spells(steps.workers, steps.when, steps.took)
     ]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         titles = ["worker", f"from {steps.axis}", "to", "slowdown"]
         print_table(titles, [[str(cell) for cell in one.values()] for one in found])
     else:

@@ -1,15 +1,14 @@
 """`trilens doctor`: whether this installation sees what it should, and what to do where it does not."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 if TYPE_CHECKING:
-    from trilens.cli.checkup.finding import Examined
+    from trilens.serve.checkup.finding import Examined
 
 
 def doctor(
@@ -19,11 +18,14 @@ def doctor(
         typer.Option(metavar="FILE", help="What a bundle says of where it came from; no server is asked."),
     ] = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Examine this machine and a server, layer by layer: what is not seen, and what to do.
 
     Where no server runs, this machine alone. The exit code is 1 if something is wrong.
     """
+    from trilens.cli.listing import is_printed
+
     if bundle is not None:
         from trilens.cli.checkup.bundle import examine_bundle
         from trilens.model.errors import ConfigError
@@ -33,19 +35,17 @@ def doctor(
         examined = examine_bundle(bundle)
     else:
         examined = _examined(server)
-    if as_json:
-        found = [{"layer": one.layer, **finding._asdict()} for one in examined for finding in one.found]
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    else:
+    found = [{"layer": one.layer, **finding._asdict()} for one in examined for finding in one.found]
+    if not is_printed(found, as_json=as_json, as_csv=as_csv):
         _show(examined)
     raise typer.Exit(1 if any(one.state == "problem" for one in examined) else 0)
 
 
 def _examined(server: str | None) -> "list[Examined]":
-    from trilens.cli.checkup.finding import Examined, Finding
     from trilens.cli.checkup.layers import examine_machine, examine_server
     from trilens.cli.client import Client
     from trilens.model.errors import ServerError
+    from trilens.serve.checkup.finding import Examined, Finding
     from trilens.settings.client import load_client_settings
 
     settings = load_client_settings(server)

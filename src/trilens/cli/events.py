@@ -1,18 +1,22 @@
 """`trilens events`: faults of GPUs and warnings about pods, with whom they hit."""
 
-import json
 import time
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.completion import workload_names
+from trilens.cli.options import AsCsv, AsList, Server
 
 
 def events(
     workload: Annotated[
         str | None,
-        typer.Option(metavar="WORKLOAD", help="Only what hit this one; named as for trilens show."),
+        typer.Option(
+            metavar="WORKLOAD",
+            help="Only what hit this one; named as for trilens show.",
+            autocompletion=workload_names,
+        ),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
     since: Annotated[str, typer.Option(metavar="TIME", help="The first moment to ask about.")] = "-24h",
@@ -22,6 +26,7 @@ def events(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 100,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List Xids and other GPU faults, and warnings about GPU pods.
 
@@ -30,6 +35,7 @@ def events(
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.event_text import events_table
+    from trilens.cli.listing import is_printed
     from trilens.cli.times import read_moment
 
     now_s = time.time()
@@ -39,9 +45,9 @@ def events(
     with Client(server) as client:
         answer = client.get("/api/events", params)
     show_notes(answer)
-    if as_json:
-        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
-    elif answer["data"]:
+    if is_printed(answer["data"], as_json=as_json, as_csv=as_csv):
+        return
+    if answer["data"]:
         events_table(answer["data"])
     else:
         typer.echo("no events", err=True)

@@ -1,17 +1,20 @@
 """`trilens experiments`: experiments and their runs, from the SDK and from every tracker alike."""
 
-import json
 import time
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.completion import experiment_names
+from trilens.cli.options import AsCsv, AsList, Server
 
 
 def experiments(
     name: Annotated[
-        str | None, typer.Argument(metavar="EXPERIMENT", help="Only this one, run by run.")
+        str | None,
+        typer.Argument(
+            metavar="EXPERIMENT", help="Only this one, run by run.", autocompletion=experiment_names
+        ),
     ] = None,
     metric: Annotated[
         str | None,
@@ -31,6 +34,7 @@ def experiments(
     ] = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List experiments, or the runs of one: what the SDK, MLflow, W&B and TensorBoard know, side by side.
 
@@ -39,7 +43,9 @@ def experiments(
     """
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
+    from trilens.cli.csv_lines import apart
     from trilens.cli.experiment_text import show_all, show_runs
+    from trilens.cli.listing import is_printed
 
     asked = {
         "experiment": name,
@@ -53,10 +59,13 @@ def experiments(
         )
     found = answer["data"]
     show_notes(answer)
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+    if is_printed(found, as_json=as_json, as_csv=as_csv, lines=apart(found, "runs")):
+        pass
     elif not found:
-        typer.echo(f"no experiment {name}" if name is not None else "no experiments", err=True)
+        typer.echo(
+            f"no experiment {name}; trilens experiments lists them" if name is not None else "no experiments",
+            err=True,
+        )
     elif name is None:
         show_all(found, time.time())
     else:

@@ -11,6 +11,7 @@ USAGE = 2
 _EXTRAS = dict.fromkeys(("h2", "hpack", "hyperframe", "pynvml"), "agent") | dict.fromkeys(
     ("mcp", "mcp_types"), "mcp"
 )
+_EXTRAS["textual"] = "top"
 
 
 def report(error: TrilensError | ImportError) -> int:

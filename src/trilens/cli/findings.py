@@ -1,11 +1,11 @@
 """`trilens findings`: what detectors find, with what to do now."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, OfSeverity, Server
+from trilens.cli.completion import workload_names
+from trilens.cli.options import AsCsv, AsList, OfSeverity, Server
 
 
 def findings(
@@ -13,12 +13,16 @@ def findings(
         bool, typer.Option("--all", help="Also those of the last day that are over.")
     ] = False,
     workload: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only of the workload of this name.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only of the workload of this name.", autocompletion=workload_names
+        ),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
     severity: OfSeverity = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List what is wrong now, with whom, and what to do.
 
@@ -27,6 +31,7 @@ def findings(
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.finding_text import show_findings
+    from trilens.cli.listing import is_printed
 
     asked = {
         "all": "true" if everything else None,
@@ -38,9 +43,9 @@ def findings(
     with Client(server) as client:
         answer = client.get("/api/findings", params)
     show_notes(answer)
-    if as_json:
-        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
-    elif answer["data"]:
+    if is_printed(answer["data"], as_json=as_json, as_csv=as_csv):
+        return
+    if answer["data"]:
         show_findings(answer["data"])
     else:
         of_all = workload is None and node is None and severity is None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from trilens.cli.options import AllNamespaces, AsList, Namespace, Server
+from trilens.cli.completion import subjects
+from trilens.cli.options import AllNamespaces, AsCsv, AsList, Namespace, Server
 from trilens.model.fix import Deed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def propose(
         typer.Argument(
             metavar="WORKLOAD|POD|NODE|INCIDENT",
             help="A name, NAMESPACE/NAME, KIND/NAME, pod/NAME, node/NAME, or an incident's id.",
+            autocompletion=subjects,
         ),
     ] = None,
     deed: Annotated[
@@ -122,6 +124,7 @@ def log(
     ] = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List what was done, or waits to be: who, what, why, before and after, the latest first."""
     from trilens.cli.client import Client
@@ -130,7 +133,7 @@ def log(
     params = {"limit": str(limit), **({"state": state} if state else {})}
     with Client(server) as client:
         found = client.get("/api/fixes", params)["data"]
-    _print(found, as_json, show_fixes, "nothing was done yet")
+    _print(found, as_json, show_fixes, "nothing was done yet", as_csv=as_csv)
 
 
 @app.command()
@@ -163,10 +166,14 @@ def _answered(verb: str, id: str, by: str | None, server: str | None, *, as_json
         raise typer.Exit(1)
 
 
-def _print(found: list[dict[str, Any]], as_json: bool, show: Any, nothing: str) -> None:
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+def _print(
+    found: list[dict[str, Any]], as_json: bool, show: Any, nothing: str, *, as_csv: bool = False
+) -> None:
+    from trilens.cli.listing import is_printed
+
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         show(found)
     else:
         typer.echo(nothing, err=True)

@@ -1,16 +1,21 @@
 """`trilens incidents`: what is wrong, one for each cause, with what to do and what it has cost so far."""
 
-import json
 import time
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, OfSeverity, Server
+from trilens.cli.completion import incident_ids, workload_names
+from trilens.cli.options import AsCsv, AsList, OfSeverity, Server
+
+_ELSE_TRY = "trilens incidents --all lists those of the last day"
 
 
 def incidents(
-    id: Annotated[str | None, typer.Argument(metavar="ID", help="One of them, with its timeline.")] = None,
+    id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="One of them, with its timeline.", autocompletion=incident_ids),
+    ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those of the last day that are over.")
     ] = False,
@@ -19,7 +24,11 @@ def incidents(
     ] = None,
     workload: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only those from which a workload of this name suffers."),
+        typer.Option(
+            metavar="NAME",
+            help="Only those from which a workload of this name suffers.",
+            autocompletion=workload_names,
+        ),
     ] = None,
     node: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only with a symptom of this node.")
@@ -34,6 +43,7 @@ def incidents(
     by: Annotated[str | None, typer.Option(metavar="NAME", help="Who has it [default: you].")] = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List incidents: what is wrong, by cause, the root first.
 
@@ -43,6 +53,7 @@ def incidents(
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.incident_text import show_incident, show_incidents
+    from trilens.cli.listing import is_printed
     from trilens.cli.times import read_moment
     from trilens.cli.user import user_name
     from trilens.model.errors import ConfigError
@@ -63,14 +74,15 @@ def incidents(
         if id is None:
             answer = client.get("/api/incidents", {k: v for k, v in asked.items() if v is not None})
         elif acknowledge:
-            answer = client.post(f"/api/incidents/{_in_path(id)}/acknowledge", form={"by": by or user_name()})
+            path, form = f"/api/incidents/{_in_path(id)}/acknowledge", {"by": by or user_name()}
+            answer = client.post(path, form=form, else_try=_ELSE_TRY)
         else:
-            answer = client.get(f"/api/incidents/{_in_path(id)}")
+            answer = client.get(f"/api/incidents/{_in_path(id)}", else_try=_ELSE_TRY)
     show_notes(answer)
-    if as_json:
-        data = answer["data"]
-        typer.echo(json.dumps(data if id is None else [data], ensure_ascii=False))
-    elif acknowledge:
+    data = answer["data"]
+    if is_printed(data if id is None else [data], as_json=as_json, as_csv=as_csv):
+        return
+    if acknowledge:
         typer.echo(f"{answer['data']['acknowledged_by'] or 'somebody'} has it: {answer['data']['title']}")
     elif id is not None:
         show_incident(answer["data"])

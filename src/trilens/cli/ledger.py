@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 app = typer.Typer(help="The ledger behind `trilens cost`.", no_args_is_help=True)
 
@@ -62,19 +62,21 @@ def hours(
     ] = False,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List booked hours with their corrections: when each was computed, why, and how much moved."""
     from trilens.cli.client import Client
     from trilens.cli.ledger_text import hours_table
+    from trilens.cli.listing import is_printed
 
     with Client(server) as client:
         found = client.get("/api/ledger/hours", _params(*_span(since, to)))["data"]
     if corrected:
         several = {one["hour_ms"] for one in found if one["revision"] > 0}
         found = [one for one in found if one["hour_ms"] in several]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         hours_table(found)
     else:
         typer.echo("no hours", err=True)

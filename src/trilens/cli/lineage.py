@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from trilens.cli.completion import run_names
 from trilens.cli.options import AsList, Server
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def lineage(
         typer.Argument(
             metavar="RUN",
             help="An id or its beginning, a name, or EXPERIMENT/NAME; with --sample it may be left out.",
+            autocompletion=run_names,
         ),
     ] = None,
     step: Annotated[

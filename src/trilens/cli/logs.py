@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import typer
 
+from trilens.cli.completion import workload_names
 from trilens.cli.options import AllNamespaces, AsList, Namespace, Server
 
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 def logs(
     name: Annotated[
         str,
-        typer.Argument(metavar="WORKLOAD|POD", help="A workload as for trilens show, or NAMESPACE/POD."),
+        typer.Argument(
+            metavar="WORKLOAD|POD",
+            help="A workload as for trilens show, or NAMESPACE/POD.",
+            autocompletion=workload_names,
+        ),
     ],
     namespace: Namespace = None,
     all_namespaces: AllNamespaces = False,
@@ -61,7 +66,10 @@ def _pods(client: "Client", name: str, namespace: str | None) -> list[dict[str, 
     except NotFound as e:
         within, _, pod = name.rpartition("/")
         if not (within or namespace):
-            raise NotFound(f"no workload {name!r} is there now", hint="a pod is NAMESPACE/POD") from e
+            raise NotFound(
+                f"no workload {name!r} is there now",
+                hint="trilens workloads lists them; a pod is NAMESPACE/POD",
+            ) from e
         return [{"namespace": within or namespace or "", "pod": pod}]
     whole = client.get(f"/api/workloads/{quote(path)}")["data"]
     cluster, in_namespace = whole["workload"]["cluster"], whole["workload"]["namespace"]

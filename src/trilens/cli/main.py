@@ -51,13 +51,13 @@ from trilens.cli import (
 )
 from trilens.cli.failure import report
 from trilens.cli.kubectl import program_name
+from trilens.cli.top.command import top
 from trilens.model.errors import TrilensError
 
 app = typer.Typer(
     name="trilens",
     help="Workload-aware observability for AI on GPUs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -65,6 +65,7 @@ app.command()(up.up)
 app.command()(demo.demo)
 app.command()(agent.agent)
 app.command(context_settings={"allow_interspersed_args": False})(run.run)
+app.command()(top)
 app.command()(workloads.workloads)
 app.command()(show.show)
 app.command()(lineage.lineage)

@@ -28,3 +28,4 @@ OfSeverity: TypeAlias = Annotated[
     Severity | None, typer.Option(metavar="SEVERITY", help="Only of this one: critical, warning or info.")
 ]
 AsList: TypeAlias = Annotated[bool, typer.Option("--json", help="Print a list of objects.")]
+AsCsv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Print a line for each, as CSV.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,11 +76,13 @@ def history(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The newest so many preflights.")] = 20,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List what a server keeps of earlier preflights, node by node, the newest first."""
     from urllib.parse import quote
 
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
     from trilens.cli.times import show_moment
 
@@ -92,9 +94,9 @@ def history(
             for note in client.get(f"/api/runs/{quote(one['run'])}")["data"]["notes"]
             if note["kind"] == "preflight" and node in (None, note["data"].get("node"))
         ]
-    if as_json:
-        typer.echo(json.dumps(notes, ensure_ascii=False))
-    elif not notes:
+    if is_printed(notes, as_json=as_json, as_csv=as_csv):
+        return
+    if not notes:
         typer.echo("no preflights", err=True)
     else:
         print_table(

@@ -1,6 +1,5 @@
 """`trilens prices`: what GPUs and nodes cost, and which price counts for which."""
 
-import json
 import time
 from collections import Counter
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trilens.cli.options import Server
+from trilens.cli.options import AsCsv, Server
 
 AsObject = Annotated[bool, typer.Option("--json", help="Print an object.")]
 
@@ -45,6 +44,7 @@ def prices(
     at: Annotated[str | None, typer.Option(metavar="TIME", help="... at this time [default: now].")] = None,
     server: Server = None,
     as_json: AsObject = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """Show the price book of a server or of a file, or which price counts for a machine.
 
@@ -62,7 +62,7 @@ def prices(
     told = {name: value for name, value in machine.items() if value is not None}
     if not told:
         book = _local_book(check) if check is not None else _asked(server, "/api/prices", {})
-        _show(book, as_json, checked=check)
+        _show(book, checked=check, as_json=as_json, as_csv=as_csv)
         return
     at_s = _moment(at)
     if check is not None:
@@ -70,9 +70,9 @@ def prices(
     else:
         params = {**told, "at": f"{at_s:.3f}"} | ({"gpus": str(gpus)} if gpus is not None else {})
         choice = _asked(server, "/api/prices/choice", params)
-    if as_json:
-        typer.echo(json.dumps(choice, ensure_ascii=False))
-    else:
+    from trilens.cli.listing import is_printed
+
+    if not is_printed(choice, as_json=as_json, as_csv=as_csv, lines=[choice]):
         from trilens.cli.price_text import show_choice
 
         show_choice(choice)
@@ -80,11 +80,11 @@ def prices(
         raise typer.Exit(1)
 
 
-def _show(book: dict[str, Any], as_json: bool, checked: Path | None) -> None:
+def _show(book: dict[str, Any], checked: Path | None, *, as_json: bool, as_csv: bool) -> None:
+    from trilens.cli.listing import is_printed
     from trilens.cli.price_text import show_book
 
-    if as_json:
-        typer.echo(json.dumps(book, ensure_ascii=False))
+    if is_printed(book, as_json=as_json, as_csv=as_csv, lines=book["prices"]):
         return
     if checked is None:
         show_book(book)

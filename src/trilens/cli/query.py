@@ -29,13 +29,15 @@ def query(
         Path | None, typer.Option(metavar="DIR", help="Read this data directory instead of a server.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each sample, as CSV.")] = False,
 ) -> None:
     """Evaluate a PromQL expression at a moment, or over a range.
 
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC.
     """
-    from trilens.cli.answer import show, show_notes
+    from trilens.cli.answer import sample_lines, show, show_notes
     from trilens.cli.client import ask_server
+    from trilens.cli.listing import is_printed
     from trilens.cli.order import gives_an_order
     from trilens.model.errors import ConfigError
 
@@ -43,12 +45,13 @@ def query(
         raise ConfigError("--data names a directory, --server a server", hint="give one of them")
     params = query_params(expression, at, start, end, step)
     answer = ask_directory(data, params) if data is not None else ask_server(server, params)
-    if as_json:
-        shown = {**answer["data"], "warnings": answer.get("warnings", []), "infos": answer.get("infos", [])}
-        typer.echo(json.dumps(shown, ensure_ascii=False))
-        return
-    show_notes(answer)
+    notes = {"warnings": answer.get("warnings", []), "infos": answer.get("infos", [])}
     ordered = "start" not in params and gives_an_order(expression)
+    lines = sample_lines(answer["data"], ordered=ordered) if as_csv else []
+    if not as_json:
+        show_notes(answer)
+    if is_printed({**answer["data"], **notes}, as_json=as_json, as_csv=as_csv, lines=lines):
+        return
     show(answer["data"], pretty=sys.stdout.isatty(), ordered=ordered)
 
 

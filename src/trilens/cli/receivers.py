@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
-def receivers(context: typer.Context, server: Server = None, as_json: AsList = False) -> None:
+def receivers(
+    context: typer.Context, server: Server = None, as_json: AsList = False, as_csv: AsCsv = False
+) -> None:
     """List who is told of incidents, and how that goes.
 
     The exit code is 1 when messages do not get through to one of them.
@@ -20,12 +22,13 @@ def receivers(context: typer.Context, server: Server = None, as_json: AsList = F
     if context.invoked_subcommand is not None:
         return
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
 
     with Client(server) as client:
         found = client.get("/api/receivers")["data"]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        pass
     elif found:
         print_table(
             ["receiver", "kind", "where", "state", "last taken", "waiting", "refused", "trouble"],

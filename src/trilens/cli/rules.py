@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 if TYPE_CHECKING:
     from trilens.alert.rule_tests.report import Report
@@ -59,9 +59,11 @@ def list_rules(
     ] = False,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the rules of a server, and how they fare."""
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.rule_table import show_rules
 
     with Client(server) as client:
@@ -74,9 +76,9 @@ def list_rules(
         and (not failing or rule["health"] == "err")
         and (not blind or "blind" in rule)
     ]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         show_rules(found)
     else:
         typer.echo(_none(name or [], "fails" if failing else "is blind" if blind else ""), err=True)

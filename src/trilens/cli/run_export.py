@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import typer
 
+from trilens.cli.completion import run_names
 from trilens.cli.options import Server
 
 if TYPE_CHECKING:
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 def export(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="An id or its beginning, a name, or EXPERIMENT/NAME.")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="An id or its beginning, a name, or EXPERIMENT/NAME.",
+            autocompletion=run_names,
+        ),
     ],
     otlp: Annotated[
         str, typer.Option(metavar="URL", help="The collector, without /v1/traces: http://collector:4318.")
@@ -33,6 +39,7 @@ def export(
     import httpx
 
     from trilens.cli.client import Client
+    from trilens.cli.progress import progress
     from trilens.cli.run_naming import run_meant
     from trilens.model.errors import RequestError
 
@@ -45,13 +52,20 @@ def export(
     bounds = {"first": first, "last": last}
     params = {name: str(step) for name, step in bounds.items() if step is not None}
     sent = 0
-    with Client(server) as client, httpx.Client(headers=headers, timeout=60) as collector:
+    with (
+        Client(server) as client,
+        httpx.Client(headers=headers, timeout=60) as collector,
+        progress(run, None, "pages") as advance,
+    ):
+        pages = 0
         path = f"/api/runs/{quote(run_meant(client, run))}/traces"
         while True:
             page = client.fetch(path, params)
             if page.content:
                 _post(collector, f"{otlp.rstrip('/')}/v1/traces", page.content)
                 sent += len(page.content)
+            pages += 1
+            advance(sent, pages)
             next_step = page.headers.get("Trilens-Next-Step")
             if next_step is None:
                 break

@@ -9,20 +9,27 @@ from urllib.parse import quote
 import typer
 
 from trilens.cli import run_export
-from trilens.cli.options import AsList, Server
+from trilens.cli.completion import experiment_names, run_names
+from trilens.cli.options import AsCsv, AsList, Server
 
 app = typer.Typer(invoke_without_command=True)
 app.command()(run_export.export)
 
 Run: TypeAlias = Annotated[
-    str, typer.Argument(metavar="RUN", help="An id or its beginning, a name, or EXPERIMENT/NAME.")
+    str,
+    typer.Argument(
+        metavar="RUN", help="An id or its beginning, a name, or EXPERIMENT/NAME.", autocompletion=run_names
+    ),
 ]
 
 
 @app.callback()
 def runs(
     context: typer.Context,
-    experiment: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this experiment.")] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only of this experiment.", autocompletion=experiment_names),
+    ] = None,
     state: Annotated[
         str | None,
         typer.Option(metavar="STATE", help="Only those that are running, stalled, finished, failed or lost."),
@@ -33,6 +40,7 @@ def runs(
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The newest so many.")] = 50,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List runs, the newest first: state, progress, time left, loss and speed.
 
@@ -41,6 +49,7 @@ def runs(
     if context.invoked_subcommand is not None:
         return
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.run_text import runs_table
     from trilens.cli.times import read_moment
 
@@ -56,9 +65,9 @@ def runs(
             page = client.get("/api/runs", {**params, "limit": str(limit - len(found)), "next": more})["data"]
             found += page["runs"]
             more = page["next"]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         runs_table(found, now_s)
         if more is not None:
             typer.echo("and older ones; --limit shows more", err=True)
@@ -100,9 +109,11 @@ def artifacts(
     ] = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the stack dumps and other files that a run's processes sent, save or print them."""
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.run_naming import run_meant
     from trilens.cli.run_text import artifacts_table
 
@@ -115,9 +126,9 @@ def artifacts(
         if save is not None:
             for one in found:
                 one["saved"] = str(_save(save, one, client.content(f"{path}/artifacts/{one['artifact']}")))
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         artifacts_table(found)
     else:
         typer.echo("no artifacts", err=True)

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import typer
 
+from trilens.cli.completion import workload_names
 from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ def show(
     workload: Annotated[
         str,
         typer.Argument(
-            metavar="WORKLOAD", help="A name, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME."
+            metavar="WORKLOAD",
+            help="A name, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME.",
+            autocompletion=workload_names,
         ),
     ],
     namespace: Namespace = None,

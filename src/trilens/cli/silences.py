@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AsList, Server
+from trilens.cli.options import AsCsv, AsList, Server
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -75,17 +75,19 @@ def list_(
     ] = False,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the silences in force and to come."""
     from trilens.cli.client import Client
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
     from trilens.cli.times import show_moment
 
     with Client(server) as client:
         found = client.get("/api/silences", {"all": "true"} if everything else None)["data"]
-    if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False))
-    elif found:
+    if is_printed(found, as_json=as_json, as_csv=as_csv):
+        return
+    if found:
         print_table(
             ["id", "state", "matchers", "from", "until", "author", "comment"],
             [
@@ -119,7 +121,11 @@ def expire(
     from trilens.cli.client import Client
 
     with Client(server) as client:
-        ended = [client.post(f"/api/silences/{quote(one, safe='')}/expire")["data"] for one in ids]
+        else_try = "trilens silences list has them"
+        ended = [
+            client.post(f"/api/silences/{quote(one, safe='')}/expire", else_try=else_try)["data"]
+            for one in ids
+        ]
     if as_json:
         typer.echo(json.dumps(ended, ensure_ascii=False))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from trilens.cli.options import AsList
+from trilens.cli.options import AsCsv, AsList
 
 if TYPE_CHECKING:
     from trilens.sdk.outbox.folder import Found
@@ -26,10 +26,13 @@ app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
-def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False) -> None:
+def spool(
+    context: typer.Context, folder: Folder = None, as_json: AsList = False, as_csv: AsCsv = False
+) -> None:
     """List what programs of this machine told and no server has taken yet."""
     if context.invoked_subcommand is not None:
         return
+    from trilens.cli.listing import is_printed
     from trilens.cli.plain_table import print_table
     from trilens.cli.times import show_length, show_moment
     from trilens.sdk.outbox.folder import find_folders
@@ -38,8 +41,8 @@ def spool(context: typer.Context, folder: Folder = None, as_json: AsList = False
     folders = find_folders(root)
     alive = {one.path: one.is_alive for one in folders}
     found = [one for one in folders if one.bytes_there or alive[one.path]]
-    if as_json:
-        typer.echo(json.dumps([_object(one, alive[one.path]) for one in found]))
+    objects = [_object(one, alive[one.path]) for one in found]
+    if is_printed(objects, as_json=as_json, as_csv=as_csv):
         return
     if not found:
         typer.echo(f"nothing waits in {root}", err=True)

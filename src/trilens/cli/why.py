@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trilens.cli.completion import subjects
 from trilens.cli.options import AllNamespaces, Namespace, Server
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def why(
             metavar="WORKLOAD|POD|NODE|INCIDENT",
             help="A name, NAMESPACE/NAME, KIND/NAME, pod/NAME, node/NAME, CLUSTER/NAMESPACE/KIND/NAME, or "
             "the id of an incident.",
+            autocompletion=subjects,
         ),
     ] = None,
     namespace: Namespace = None,
@@ -55,8 +57,9 @@ def why(
         return
     else:
         from trilens.cli.client import Client
+        from trilens.cli.progress import waiting
 
-        with Client(server) as client:
+        with Client(server) as client, waiting(f"looking into {subject}"):
             answer = _asked(client, case_params(subject, namespace, all_namespaces, since, execute=execute))
     if as_json:
         typer.echo(json.dumps(answer, ensure_ascii=False))
@@ -95,11 +98,12 @@ def _of_bundle(file: Path) -> dict[str, Any]:
 def _show_open(server: str | None, since: str, *, as_json: bool) -> None:
     """The gravest incidents, each with the verdict on whom it hits first."""
     from trilens.cli.client import Client
+    from trilens.cli.progress import waiting
     from trilens.cli.why_text import show_open
     from trilens.model.errors import ServerError
 
     found: list[dict[str, Any]] = []
-    with Client(server) as client:
+    with Client(server) as client, waiting("looking into what is open"):
         incidents = client.get("/api/incidents")["data"]
         for incident in incidents[:_INCIDENTS]:
             subject = whom(incident)

@@ -1,12 +1,11 @@
 """`trilens workloads`: the jobs of the watched clusters, now or at any moment."""
 
-import json
 import time
 from typing import Annotated
 
 import typer
 
-from trilens.cli.options import AllNamespaces, AsList, At, Namespace, Server
+from trilens.cli.options import AllNamespaces, AsCsv, AsList, At, Namespace, Server
 
 
 def workloads(
@@ -23,6 +22,7 @@ def workloads(
     at: At = None,
     server: Server = None,
     as_json: AsList = False,
+    as_csv: AsCsv = False,
 ) -> None:
     """List the workloads, now or at any moment.
 
@@ -31,6 +31,7 @@ def workloads(
     from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.kubectl import namespace_wanted
+    from trilens.cli.listing import is_printed
     from trilens.cli.times import at_parameter, read_moment
     from trilens.cli.workload_text import workloads_table
 
@@ -43,10 +44,11 @@ def workloads(
     with Client(server) as client:
         answer = client.get("/api/workloads", params)
     show_notes(answer)
-    if as_json:
-        typer.echo(json.dumps(answer["data"], ensure_ascii=False))
-    elif answer["data"]:
+    if is_printed(answer["data"], as_json=as_json, as_csv=as_csv):
+        return
+    if answer["data"]:
         workloads_table(answer["data"], float(params.get("at", now_s)))
     else:
         where = f" in namespace {namespace}" if namespace is not None else ""
-        typer.echo(f"no workloads{where}", err=True)
+        hint = "; trilens workloads lists all" if params else "; trilens doctor says what is not seen"
+        typer.echo(f"no workloads{where}{hint}", err=True)

@@ -5,6 +5,7 @@ TrilensError
 │   └── UnknownSetting         ... that nobody knows, with the nearest known one
 ├── RequestError               an API request whose parameters make no sense
 │   ├── NotFound               ... that asks for something that is not there
+│   ├── InvalidQuery           ... whose query is not PromQL, with the position
 │   └── NotReadYet             ... that asks for something that is not known yet
 ├── IntakeError                something sent to us that we cannot take
 │   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
@@ -226,6 +227,14 @@ class PromQLSyntaxError(QueryError):
             line, column = line_and_column(query, position)
             message = f"{line}:{column}: parse error: {message}"
         super().__init__(message)
+
+
+class InvalidQuery(RequestError):
+    """`position` is that of the syntax error."""
+
+    def __init__(self, error: PromQLSyntaxError) -> None:
+        self.position = error.position
+        super().__init__(f'invalid parameter "query": {error}')
 
 
 class PromQLUnsupported(QueryError):

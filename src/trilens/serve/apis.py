@@ -18,6 +18,7 @@ from trilens.serve.experiments import ExperimentsApi
 from trilens.serve.fleet_apis import FleetApis
 from trilens.serve.gpus import GpusApi
 from trilens.serve.incidents.incidents_api import IncidentsApi
+from trilens.serve.incidents.workload_costs import WorkloadCosts
 from trilens.serve.intake_apis import IntakeApis
 from trilens.serve.intakes import Intakes
 from trilens.serve.lineage import LineageApi
@@ -32,12 +33,23 @@ from trilens.serve.money.prices import PricesApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
+from trilens.serve.pages.apis import PageApis
+from trilens.serve.pages.fleet_machines import KnownMachines
+from trilens.serve.pages.fleet_map import FleetApi
+from trilens.serve.pages.gpu_life import GpuLifeApi
+from trilens.serve.pages.now import NowApi
+from trilens.serve.pages.rank_heat import RankHeatApi
+from trilens.serve.pages.services import ObjectivesInForce, ServicesApi
+from trilens.serve.pages.timeline import TimelineApi, TimelineSources
+from trilens.serve.pages.timeline_subject import Subjects
+from trilens.serve.pages.workload_table import WorkloadTableApi
 from trilens.serve.probes import Probes
 from trilens.serve.programs import ProgramsApi
 from trilens.serve.prometheus_apis import PrometheusApis
 from trilens.serve.questions import Questions
 from trilens.serve.rules import RulesApi, rule_metrics
 from trilens.serve.run_apis import RunApis
+from trilens.serve.run_steps import RunStepsApi
 from trilens.serve.run_traces import RunTracesApi
 from trilens.serve.runs import RunsApi
 from trilens.serve.runs_intake import RunRecordsApi
@@ -54,6 +66,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from trilens.serve.compose import System
+    from trilens.serve.pages.apis import PageApi
     from trilens.serve.upstream import Upstream
     from trilens.settings.tree import Settings
 
@@ -69,7 +82,6 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
         system.upstream,
         system.clusters,
         system.agents,
-        settings.storage.retention,
         system.ledger,
         rules=system.rules,
     )
@@ -92,13 +104,13 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
             runner=system.runner,
             metrics=system.metrics,
             probes=Probes(state.readiness, system.reloading.reload, system.metrics),
-            overview=state.overview,
             prometheus=_prometheus_apis(system),
             intake=_intake_apis(system, settings, receiver, otlp),
             fleet=_fleet_apis(system, questions),
             runs=_run_apis(system, questions),
             money=_money_apis(system, questions),
             delivery=DeliveryApis(system.delivery, questions),
+            pages=_page_apis(system, questions),
         )
     )
 
@@ -147,6 +159,7 @@ def _run_apis(system: System, questions: Questions) -> RunApis:
     return RunApis(
         RunsApi(kept.runs, kept.workloads, kept.ledger, questions),
         LineageApi(kept.runs, questions),
+        RunStepsApi(kept.runs, questions),
         RunTracesApi(kept.runs, questions),
         ExperimentsApi(kept.runs, kept.tracked_runs, kept.ledger, utilization, questions),
         TrackersApi(system.trackers),
@@ -163,6 +176,59 @@ def _money_apis(system: System, questions: Questions) -> MoneyApis:
         PricesApi(lambda: system.prices, kept.machines, questions),
         OpenCostApi(book, questions),
     )
+
+
+def _page_apis(system: System, questions: Questions) -> PageApis:
+    kept = system.kept
+    objectives = ObjectivesInForce(lambda: system.reloading.in_force.settings)
+    return PageApis(
+        (
+            NowApi(kept.ledger, kept.ledger_facts, system.incidents, kept.incidents, system.gpus, questions),
+            ServicesApi(system.queries, objectives, questions),
+            *_fleet_pages(system, questions),
+            *_workload_page(system, questions),
+        )
+    )
+
+
+def _fleet_pages(system: System, questions: Questions) -> list[PageApi]:
+    kept, intakes = system.kept, Intakes.of(system.clusters, system.agents)
+    machines = KnownMachines(kept.machines)
+    costs = WorkloadCosts(lambda: system.prices, machines, lambda: system.gpus.held)
+    found, incidents = (lambda: system.detection.state), system.incidents.open
+    return [
+        WorkloadTableApi(
+            system.scene,
+            kept.workloads,
+            system.workload_money,
+            costs,
+            system.gpus,
+            found,
+            incidents,
+            intakes,
+            questions,
+        ),
+        FleetApi(system.scene, system.gpus, machines, found, incidents, intakes, questions),
+        GpuLifeApi(
+            kept.gpus,
+            kept.workloads,
+            kept.events,
+            kept.findings,
+            kept.ledger,
+            system.queries,
+            system.gpus,
+            questions,
+        ),
+    ]
+
+
+def _workload_page(system: System, questions: Questions) -> list[PageApi]:
+    kept = system.kept
+    subjects = Subjects(kept.workloads, kept.runs, kept.step_grids)
+    sources = TimelineSources(
+        subjects, kept.gpus, kept.events, kept.findings, kept.incidents, kept.ledger, system.queries
+    )
+    return [TimelineApi(sources, questions), RankHeatApi(subjects, questions)]
 
 
 def _source(system: System) -> Embedded | Upstream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,15 @@ from trilens.serve import status
 from trilens.serve.catalog import CatalogApi
 from trilens.serve.envelope import on_trilens_error, on_unexpected_error
 from trilens.serve.federate import FederateApi
-from trilens.serve.home import HomePage
 from trilens.serve.missing import on_http_error
 from trilens.serve.openapi import openapi
+from trilens.serve.pages.apis import PageApis
+from trilens.serve.pages.doctor import DoctorApi
 from trilens.serve.queries import QueryApi
 from trilens.serve.routes import route
 from trilens.serve.security import Gate
 from trilens.serve.self_metrics import Meter
+from trilens.serve.web_app import WebApp
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,10 +36,8 @@ if TYPE_CHECKING:
     from trilens.promql.source import SeriesSource
     from trilens.serve.delivery_apis import DeliveryApis
     from trilens.serve.fleet_apis import FleetApis
-    from trilens.serve.home import Ask
     from trilens.serve.intake_apis import IntakeApis
     from trilens.serve.money.apis import MoneyApis
-    from trilens.serve.page import Overview
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
     from trilens.serve.prometheus_apis import PrometheusApis
@@ -69,27 +69,34 @@ class Parts:
     runner: QueryRunner
     metrics: SelfMetrics
     probes: Probes
-    overview: Callable[[], Awaitable[Overview]]
     prometheus: PrometheusApis
     intake: IntakeApis
     fleet: FleetApis
     runs: RunApis
     money: MoneyApis
     delivery: DeliveryApis
+    pages: PageApis = field(default_factory=PageApis)
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
     source = parts.source
-    ask, source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
-    home = HomePage(parts.overview, ask, has_token=parts.token is not None)
-    asked = (parts.intake, parts.prometheus, parts.fleet, parts.runs, parts.money, parts.delivery)
+    source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
+    asked = (
+        parts.intake,
+        parts.prometheus,
+        parts.fleet,
+        parts.runs,
+        parts.money,
+        parts.delivery,
+        parts.pages,
+    )
     routes = [
         *source_routes,
         *(one for apis in asked for one in apis.routes()),
         *_own_routes(parts.probes),
-        route("/graph", partial(home.show)),  # as a Prometheus has it: where links in alerts lead
-        route("/", home.show),
+        *WebApp().routes(),
     ]
+    routes += DoctorApi(tuple(routes)).routes()
     handlers: dict[object, str] = {one.endpoint: _metric_label(one.path) for one in routes}
     return Starlette(
         routes=routes,
@@ -134,13 +141,13 @@ def _own_routes(probes: Probes) -> list[Route]:
 # What is asked of the samples: here, or of the server that has them. The most frequent come first.
 
 
-def _embedded(parts: Parts, source: Embedded) -> tuple[Ask, list[Route]]:
+def _embedded(parts: Parts, source: Embedded) -> list[Route]:
     max_body = parts.settings.server.max_body
     lookback_ms = round(parts.settings.query.lookback_delta.total_seconds() * 1000)
     queries = QueryApi(source.engines, parts.runner, lookback_ms=lookback_ms, max_body=max_body)
     catalog = CatalogApi(source.catalog, parts.runner, max_body=max_body)
     federation = FederateApi(source.samples, parts.runner, lookback_ms=lookback_ms)
-    return queries.envelope, [
+    return [
         route("/api/v1/query", queries.instant, "GET", "POST"),
         route("/api/v1/query_range", queries.range, "GET", "POST"),
         route("/api/v1/series", catalog.series, "GET", "POST"),
@@ -152,10 +159,9 @@ def _embedded(parts: Parts, source: Embedded) -> tuple[Ask, list[Route]]:
     ]
 
 
-def _sent_on(source: Upstream) -> tuple[Ask, list[Route]]:
+def _sent_on(source: Upstream) -> list[Route]:
     # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
-    routes = [route(f"/api/v1/{path}", partial(source.forward), "GET", "POST") for path in _SENT_ON]
-    return source.envelope, routes
+    return [route(f"/api/v1/{path}", partial(source.forward), "GET", "POST") for path in _SENT_ON]
 
 
 def _metric_label(path: str) -> str:

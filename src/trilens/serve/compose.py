@@ -49,6 +49,9 @@ from trilens.serve.money.cost_metrics import CostMetrics
 from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
+from trilens.serve.pages.fleet_scene import KeptScene
+from trilens.serve.pages.workload_table_money import WorkloadMoney
+from trilens.serve.questions import clock_ms
 from trilens.serve.reloading import Followers, Reloading
 from trilens.serve.rule_sight import RuleSight
 from trilens.serve.rules import active_alerts, readable_rules
@@ -159,9 +162,13 @@ class System:
         self.serving = ServingPrograms(self._scraped_programs(settings))
         self.signals = LedgerSignals(self._own_queries())
         self._costs = CostMetrics(self.kept.ledger, self.cost_rules, self.store)
+        self.workload_money = WorkloadMoney(self.kept.ledger, lambda: self.prices.currency, clock_ms)
         self.ledger = self._ledger_keeper(settings)
+        self.queries = self._own_queries()
         self._asked_now = Asked(self._own_queries())
         self.detection = self._detection_keeper()
+        self.scene = KeptScene()
+        self.detection.listen(self.scene.take)
         self.incidents = self._incident_keeper()
         self.cases = self._cases(settings)
         self.cure = self._cure_keeper(settings, policy)
@@ -359,8 +366,12 @@ class System:
             booked_for=storage.retention_ledger,
             late=kept.ledger_facts,
             imports=kept.imports,
-            on_booked=self._costs.tell,
+            on_booked=self._hour_booked,
         )
+
+    def _hour_booked(self, now_ms: int) -> None:
+        self._costs.tell(now_ms)
+        self.workload_money.booked(now_ms)
 
     def _scraped_programs(self, settings: Settings) -> ScrapedPrograms | None:
         if self.scrapes is None or self._jobs is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
-from trilens.model.errors import TrilensError
+from trilens.model.errors import InvalidQuery, TrilensError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,13 @@ def success(data: bytes, warnings: Sequence[str] = (), infos: Sequence[str] = ()
 
 
 def failure(error: TrilensError) -> Response:
-    body = {"status": "error", "errorType": error.prometheus_type, "error": str(error)}
+    body: dict[str, object] = {
+        "status": "error",
+        "errorType": error.prometheus_type,
+        "error": str(error),
+    }
+    if isinstance(error, InvalidQuery) and error.position is not None:
+        body["position"] = error.position
     return Response(orjson.dumps(body), error.http_status, media_type=JSON)
 
 

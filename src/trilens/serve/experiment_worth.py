@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trilens.lineage.experiments import ExperimentRun
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RunId
+    from trilens.model.run import RunId, ValidationRecord
 
 _LAST_STEP: Final = 2**53
 _CLOSELY: Final = 200  # runs whose courses are read
@@ -113,28 +113,10 @@ class WorthReader:
         guard: QueryGuard,
     ) -> list[Worth]:
         """One for each, of one experiment."""
-        told = {
-            run.reported.facts.run: self._runs.validations(run.reported.facts.run, guard=guard)
-            for run in runs[:_CLOSELY]
-            if run.reported is not None
-        }
-        metric = asked.metric or default_metric(
-            [name for every in told.values() for one in every for name in one.values],
-            [name for run in runs for name in run.metrics],
-        )
-        if metric is None:
+        course = self.courses(runs, asked, guard)
+        if course is None:
             return [Worth(None, False, None) for _ in runs]
-        maximize = asked.maximize if asked.maximize is not None else wants_more(metric)
-        # What validations and what steps tell under one name are two things, and not to be compared.
-        is_validated = any(metric in one.values for every in told.values() for one in every)
-        courses = {
-            run: validated_course(metric, validations, maximize=maximize)
-            if is_validated
-            else stepped_course(
-                metric, self._runs.curve(run, metric, 0, _LAST_STEP, guard=guard), maximize=maximize
-            )
-            for run, validations in told.items()
-        }
+        metric, maximize, courses = course
         stopped = self._stopped(runs, courses, asked.least_gain)
         moments = {run: one.at.t_ms for run, one in stopped.items() if run in costs}
         after = spent_after(self._book, moments, now_ms, guard)
@@ -161,6 +143,48 @@ class WorthReader:
                 )
             )
         return found
+
+    def courses(
+        self, runs: Sequence[ExperimentRun], asked: Asked, guard: QueryGuard
+    ) -> tuple[str, bool, dict[RunId, Course]] | None:
+        """The metric that runs are compared by, whether more of it is better, and how it went in each; None
+        where nobody told of any."""
+        told = self._validations(runs, guard)
+        metric = asked.metric or default_metric(
+            [name for every in told.values() for one in every for name in one.values],
+            [name for run in runs for name in run.metrics],
+        )
+        if metric is None:
+            return None
+        maximize = asked.maximize if asked.maximize is not None else wants_more(metric)
+        # What validations and what steps tell under one name are two things, and not to be compared.
+        is_validated = any(metric in one.values for every in told.values() for one in every)
+        return (
+            metric,
+            maximize,
+            {
+                run: validated_course(metric, validations, maximize=maximize)
+                if is_validated
+                else stepped_course(
+                    metric, self._runs.curve(run, metric, 0, _LAST_STEP, guard=guard), maximize=maximize
+                )
+                for run, validations in told.items()
+            },
+        )
+
+    def validated(self, runs: Sequence[ExperimentRun], guard: QueryGuard) -> set[str]:
+        """The metrics that validations of these told."""
+        told = self._validations(runs, guard)
+        return {name for every in told.values() for one in every for name in one.values}
+
+    def _validations(
+        self, runs: Sequence[ExperimentRun], guard: QueryGuard
+    ) -> dict[RunId, list[ValidationRecord]]:
+        return {
+            run.reported.facts.run: self._runs.validations(run.reported.facts.run, guard=guard)
+            for run in runs[:_CLOSELY]
+            if run.reported is not None
+        }
 
     def _stopped(
         self, runs: Sequence[ExperimentRun], courses: Mapping[RunId, Course], least_gain: float | None

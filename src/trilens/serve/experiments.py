@@ -13,6 +13,7 @@ from trilens.lineage.gpu_time import gpu_time
 from trilens.lineage.standing import standings
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
+from trilens.serve.experiment_courses import CoursesAnswer, SpentSoFar, courses_answer
 from trilens.serve.experiment_worth import (
     Asked,
     MetricAnswer,
@@ -94,6 +95,7 @@ class ExperimentsApi:
         questions: Questions,
     ) -> None:
         self._runs = runs
+        self._book = book
         self._worth = WorthReader(runs, book)
         self._utilization = utilization
         self._tracked = tracked
@@ -118,6 +120,26 @@ class ExperimentsApi:
             ]
 
         return await self._questions.answer(request, read, warnings)
+
+    async def courses(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        wanted = params.first("experiment") or None
+        limit = min(params.count("limit") or _SHOWN, _SHOWN)
+        asked = _asked(params)
+
+        def read(guard: QueryGuard) -> CoursesAnswer:
+            found = experiments(self._reported(wanted, limit, guard), self._seen(wanted, limit, guard))
+            runs = [run for one in found if one.name == wanted for run in one.runs]
+            now_ms = self._questions.now_ms()
+            names = {name for run in runs for name in run.metrics}
+            return courses_answer(
+                self._worth.courses(runs, asked, guard),
+                sorted(names | self._worth.validated(runs, guard)),
+                self._worth.costs(runs, now_ms, guard),
+                SpentSoFar(self._book, runs, now_ms, guard),
+            )
+
+        return await self._questions.answer(request, read)
 
     def _answers(
         self, experiment: Experiment, asked: Asked, guard: QueryGuard, *, closely: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from trilens.serve.experiment_courses import CoursesAnswer
 from trilens.serve.experiments import ExperimentAnswer
 from trilens.serve.openapi_pieces import list_of, operation, parameter
 from trilens.serve.trackers_api import TrackerAnswer
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     Schema = dict[str, Any]
 
-EXPERIMENT_TYPES: Final = (ExperimentAnswer, TrackerAnswer)
+EXPERIMENT_TYPES: Final = (ExperimentAnswer, CoursesAnswer, TrackerAnswer)
 
 _FILTERS: Final = [
     parameter("experiment", "query", "Only this one."),
@@ -32,5 +33,8 @@ def experiment_paths(schemas: Mapping[type, Schema], failure: Schema) -> dict[st
     text = "Experiments with their runs, from the SDK and from every tracker alike."
     return {
         "/api/experiments": {"get": operation(text, _FILTERS, every, failure)},
+        "/api/experiments/courses": {
+            "get": operation("How a metric went in each run.", _FILTERS, schemas[CoursesAnswer], failure)
+        },
         "/api/trackers": {"get": operation("The trackers that are followed.", [], followed, failure)},
     }

@@ -22,6 +22,7 @@ from trilens.serve.money.cost_openapi import COST_TYPES, cost_paths
 from trilens.serve.money.ledger_openapi import LEDGER_TYPES, ledger_paths
 from trilens.serve.money.prices_openapi import PRICE_TYPES, price_paths
 from trilens.serve.openapi_pieces import list_of, operation, parameter
+from trilens.serve.pages.openapi import PAGE_TYPES, page_paths
 from trilens.serve.run_openapi import RUN_TYPES, run_paths
 from trilens.serve.workload_answers import WorkloadAnswer, WorkloadDetail
 
@@ -53,6 +54,7 @@ def document() -> dict[str, Any]:
         *LEDGER_TYPES,
         *COST_TYPES,
         *PRICE_TYPES,
+        *PAGE_TYPES,
     )
     (summary, whole, gpu, event, output, failure, *others), components = msgspec.json.schema_components(
         [WorkloadAnswer, WorkloadDetail, GpuAnswer, EventAnswer, PodOutputAnswer, _Failure, *told],
@@ -100,6 +102,7 @@ def document() -> dict[str, Any]:
             **ledger_paths(schemas, failure),
             **cost_paths(schemas, failure),
             **price_paths(schemas, failure),
+            **page_paths(schemas, failure),
         },
         "components": {"schemas": components},
     }

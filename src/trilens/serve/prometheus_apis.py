@@ -37,4 +37,5 @@ class PrometheusApis:
             route("/api/v1/status/runtimeinfo", self.status.runtimeinfo),
             route("/api/v1/status/tsdb", self.status.tsdb),
             route("/api/v1/format_query", self.status.format_query, "GET", "POST"),
+            route("/api/promql/check", self.status.check_query),
         ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from trilens.model.errors import PromQLSyntaxError, RequestError
+from trilens.model.errors import InvalidQuery, PromQLSyntaxError, RequestError
 from trilens.serve.encoding import json_matrix, json_samples, json_vector, scalar_text, time_text
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.params import MAX_POINTS, Params, read_params
@@ -52,17 +52,6 @@ class QueryApi:
             request, params, lambda guard: engine.range(query, start_ms, end_ms, step_ms, guard)
         )
 
-    async def envelope(self, request: Request, query: str) -> dict[str, Any]:
-        """The whole answer to an instant query about now, for who is not a client of the API."""
-        guard = self._runner.guard()
-        at_ms = int(time.time() * 1000)
-
-        def work() -> bytes:
-            return body_of(self._usual.instant(query, at_ms, guard))
-
-        found: dict[str, Any] = orjson.loads(await self._runner.run(request, guard, work))
-        return found
-
     def _engine(self, params: Params) -> Engine:
         lookback_ms = params.duration_ms("lookback_delta")
         return self._usual if lookback_ms is None else self._engines(lookback_ms)
@@ -85,11 +74,7 @@ class QueryApi:
         try:
             return packed_response(await self._runner.run(request, guard, work))
         except PromQLSyntaxError as e:
-            raise invalid_query(e) from e
-
-
-def invalid_query(error: PromQLSyntaxError) -> RequestError:
-    return RequestError(f'invalid parameter "query": {error}')
+            raise InvalidQuery(e) from e
 
 
 def range_of(params: Params) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from trilens.alert.blindness import BlindRule
     from trilens.alert.evaluation import GroupState, RuleState
     from trilens.alert.rule import Rule, RuleGroup
+    from trilens.alert.slo.file import Objective
     from trilens.model.alert import Alert
     from trilens.settings.tree import Settings
 
@@ -68,13 +70,26 @@ def readable_rules(settings: Settings) -> RuleFile:
                 found = read_rules(file, interval)
                 groups += found.groups
                 troubles += found.troubles
-    for pattern in settings.rules.slo_files:
-        for file in _matching(settings.base_dir, pattern):
-            try:
-                groups += parse_rules(slo_rules(read_slo_file(file), file.name), file, interval)
-            except ConfigError as e:
-                troubles.append(e)
+    for file in _slo_files(settings):
+        try:
+            groups += parse_rules(slo_rules(read_slo_file(file), file.name), file, interval)
+        except ConfigError as e:
+            troubles.append(e)
     return RuleFile(tuple(groups), tuple(troubles))
+
+
+def readable_objectives(settings: Settings) -> list[Objective]:
+    """Of all files that can be read; what is wrong with the others is told where their rules are."""
+    found: list[Objective] = []
+    for file in _slo_files(settings):
+        with suppress(ConfigError):
+            found += read_slo_file(file)
+    return found
+
+
+def _slo_files(settings: Settings) -> list[Path]:
+    patterns = settings.rules.slo_files
+    return [file for pattern in patterns for file in _matching(settings.base_dir, pattern)]
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:

@@ -14,6 +14,7 @@ from trilens.serve.lineage_answers import (
 )
 from trilens.serve.openapi_pieces import list_of, operation, parameter
 from trilens.serve.run_answers import CheckpointAnswer, RunDetail, RunPage
+from trilens.serve.run_step_answers import CurveAnswer, StepsPage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,8 @@ RUN_TYPES: Final = (
     CheckpointContents,
     BatchPage,
     StepDetail,
+    StepsPage,
+    CurveAnswer,
     SpikesAnswer,
     SightingAnswer,
 )
@@ -70,6 +73,16 @@ def run_paths(schemas: Mapping[type, Schema], failure: Schema) -> dict[str, Any]
             [_RUN, _STEP, _STRETCH, _LIMIT, _NEXT],
             schemas[BatchPage],
         ),
+        f"{ONE_RUN}/steps": get(
+            "Records of many steps, in columns.",
+            [_RUN, *_STEPS, parameter("rank", "query", "Only of this rank."), _LIMIT, _NEXT],
+            schemas[StepsPage],
+        ),
+        f"{ONE_RUN}/curve": get(
+            "A value over steps, in columns: the mean of the ranks, and the worst.",
+            [_RUN, parameter("value", "query", "Which; `loss` if left out."), *_STEPS],
+            schemas[CurveAnswer],
+        ),
         f"{ONE_RUN}/steps/{{step}}": get(
             "A step on all ranks, in every attempt.",
             [_RUN, _STEP, parameter("rank", "query", "Only of this rank."), _LIMIT, _NEXT],
@@ -97,6 +110,10 @@ _RUN_FILTERS: Final = [
     },
     parameter("from", "query", "Only those that were heard of since, Unix seconds or RFC 3339."),
     parameter("workload", "query", "Only those of this workload: CLUSTER/NAMESPACE/KIND/NAME."),
+]
+_STEPS: Final = [
+    parameter("first", "query", "The first step; 0 if left out."),
+    parameter("last", "query", "The last step."),
 ]
 _SPIKES: Final = [
     parameter("value", "query", "The value to look at; `loss` if left out."),

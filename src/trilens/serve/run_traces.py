@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from trilens.model.errors import RequestError
 from trilens.serve.params import read_params
+from trilens.serve.run_steps import whole_steps
 from trilens.serve.runs import known_run
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RunId, StepRecord
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
 
 NEXT_STEP: Final = "Trilens-Next-Step"
 _RECORDS: Final = 5_000  # in one answer, and the rest of the step that is in the middle
-_RECORDS_OF_A_STEP: Final = 100_000
 _LAST_STEP: Final = (1 << 63) - 1
 
 
@@ -53,25 +52,12 @@ class RunTracesApi:
         from trilens.collect.otlp.step_spans import trace_request, with_batches
 
         source, facts = self._source, known_run(self._source, run, guard)
-        steps, next_step = _whole_steps(source, facts.run, first, last, guard)
+        steps, next_step = whole_steps(source, facts.run, (first, last), _RECORDS, guard)
         end = last if next_step is None else next_step - 1
         limit = max(len(steps), 1) * 64  # batches of steps that accumulate gradients
         batches = source.batches(facts.run, first, end, limit=limit, guard=guard) if steps else []
         saved = [one for one in source.checkpoints(facts.run, guard=guard) if first <= one.step <= end]
         return _Page(trace_request([*with_batches(steps, batches), *saved]).SerializeToString(), next_step)
-
-
-def _whole_steps(
-    source: RunSource, run: RunId, first: int, last: int, guard: QueryGuard
-) -> tuple[list[StepRecord], int | None]:
-    steps = source.steps(run, first, last, limit=_RECORDS, guard=guard)
-    if len(steps) < _RECORDS:
-        return steps, None
-    cut = steps[-1].step
-    if cut > first:
-        return [one for one in steps if one.step < cut], cut
-    more = source.steps(run, first, first, limit=_RECORDS_OF_A_STEP, guard=guard)
-    return more, first + 1 if first < last else None
 
 
 def _step(params: Params, name: str, default: int) -> int:

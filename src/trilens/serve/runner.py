@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from trilens.model.errors import QueryCancelled
+from trilens.model.errors import QueryCancelled, TrilensError
 from trilens.model.query import QueryGuard
 from trilens.serve.leaving import client_gone
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from trilens.settings.query import QuerySettings
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -60,6 +63,26 @@ class QueryRunner:
         finally:
             watcher.cancel()
             self._running.discard(guard)
+
+    def later(self, work: Callable[[QueryGuard], None]) -> None:
+        """In a thread of the pool, with nobody waiting for it: what goes wrong is only logged."""
+        if self._stopping:
+            return
+        guard = self.guard()
+
+        def alone() -> None:
+            try:
+                guard.check()
+                work(guard)
+            except TrilensError as e:
+                log.warning("what nobody waited for failed", extra={"error": str(e)})
+            except Exception:
+                log.exception("what nobody waited for failed")
+            finally:
+                self._running.discard(guard)
+
+        self._running.add(guard)
+        self._pool.submit(alone)
 
     def cancel_all(self) -> None:
         """From now on nothing starts, and what runs is told to stop."""

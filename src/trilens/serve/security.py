@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from trilens.model.access import carries_token, names_known_host
+from trilens.serve.web_app import is_open
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,7 +36,7 @@ class Gate:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in server.cors_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -53,7 +54,9 @@ class Gate:
     def _refusal(self, method: str, headers: Headers, origin: str | None, shared: bool) -> Response | None:
         if self._token is not None:
             if not carries_token(headers.get("authorization", ""), self._token):
-                challenge = {"WWW-Authenticate": 'Bearer realm="trilens", Basic realm="trilens"'}
+                # To a page's own request a browser would answer Basic with a dialog of its own.
+                basic = "" if headers.get("sec-fetch-dest") == "empty" else ', Basic realm="trilens"'
+                challenge = {"WWW-Authenticate": f'Bearer realm="trilens"{basic}'}
                 return _refuse(
                     401, "this server needs its token: send it as Authorization: Bearer", challenge
                 )

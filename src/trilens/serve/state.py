@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import threading
 import time
-from collections import deque
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trilens.serve.cluster_health import cluster_health
-from trilens.serve.page import Overview, bytes_text
 from trilens.serve.probes import Readiness
 from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
-from trilens.settings.duration import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from prometheus_client import Metric
 
@@ -30,10 +24,9 @@ if TYPE_CHECKING:
     from trilens.serve.cluster_intake import ClusterIntake
     from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.runner import QueryRunner
-    from trilens.serve.upstream import Trouble, Upstream
+    from trilens.serve.upstream import Upstream
     from trilens.store.store import Store, StoreStats
 
-_PACE_S = 60.0
 _STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slowly
 
 
@@ -50,7 +43,6 @@ class SystemState:
         upstream: Upstream | None,
         clusters: ClusterIntake | None,
         agents: AgentIntake | None,
-        retention: timedelta,
         ledger: LedgerKeeper | None = None,
         rules: RuleManager | None = None,
     ) -> None:
@@ -61,11 +53,8 @@ class SystemState:
         self._upstream = upstream
         self._clusters = clusters
         self._agents = agents
-        self._retention = retention
         self._ledger = ledger
         self._rules = rules
-        self._pace = Pace()
-        self._began = time.monotonic()
         self._lock = threading.Lock()
         self._known_stats: StoreStats | None = None
         self._known_at = 0.0
@@ -105,38 +94,6 @@ class SystemState:
             details["rules"] = {"unread": unread}
         return Readiness(ready, details)
 
-    async def overview(self) -> Overview:
-        trouble = await self._upstream.check() if self._upstream is not None else None
-        return await asyncio.to_thread(self._overview, trouble)  # it asks the store how large it is
-
-    def _overview(self, trouble: Trouble | None) -> Overview:
-        facts: list[tuple[str, str]] = []
-        notices = [f"{trouble.reason} (since {_stamp(trouble.since)})"] if trouble is not None else []
-        if self._store is not None:
-            stats, health = self._stats(self._store), self._store.health()
-            samples = stats.samples + stats.pending_samples
-            pace = self._pace.of(stats.written_samples + stats.pending_samples)
-            facts += [("series", f"{stats.series:,}"), ("samples", f"{samples:,}")]
-            facts += [("samples a second", f"{pace:,.0f}"), ("on disk", bytes_text(stats.disk_bytes))]
-            facts.append(("kept for", format_duration(self._retention)))
-            if health.read_only_reason:
-                notices.append(f"Writes are refused: {health.read_only_reason}")
-            notices += [f"Damage found at start: {damage}" for damage in health.damage]
-        if self._scrapes is not None:
-            counts = self._target_counts(self._scrapes)
-            facts.append(("targets up", f"{counts['up']:,} of {sum(counts.values()):,}"))
-        if self._clusters is not None:
-            notices += self._clusters.warnings()
-        if self._agents is not None:
-            notices += self._agents.warnings()
-        notices += [f"Rules were left out: {unread}" for unread in self._unread_rules()]
-        facts.append(("memory", bytes_text(memory) if (memory := _resident_bytes()) else "unknown"))
-        facts.append(("queries running", str(self._runner.running)))
-        source = f"Queries are answered by {self._upstream.url}." if self._upstream is not None else ""
-        targets = self._scrapes.targets() if self._scrapes is not None else []
-        uptime_s = time.monotonic() - self._began
-        return Overview(uptime_s, source, notices, facts, targets, self._store is not None)
-
     def _unread_rules(self) -> list[str]:
         return [str(trouble) for trouble in self._rules.unread] if self._rules is not None else []
 
@@ -161,30 +118,6 @@ class SystemState:
         for target in scrapes.targets():
             counts[target.health] += 1
         return counts
-
-
-class Pace:
-    """How fast a count grows, over the last minute; over more where nobody has looked for longer."""
-
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
-
-    def of(self, count: int) -> float:
-        now = time.monotonic()
-        self._seen.append((now, count))
-        while len(self._seen) > 2 and now - self._seen[1][0] >= _PACE_S:
-            self._seen.popleft()
-        since, before = self._seen[0]
-        return (count - before) / max(now - since, 1e-3)
-
-
-def _resident_bytes() -> int | None:
-    """Memory of this process; None where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _stamp(moment: datetime) -> str:

@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import numpy as np
 import yaml
 
 from trilens import __version__
-from trilens.model.errors import PromQLSyntaxError
+from trilens.model.errors import InvalidQuery, PromQLSyntaxError
 from trilens.model.labels import METRIC_NAME, LabelFrame, Symbols
 from trilens.model.masking import masked
 from trilens.promql.parse import prettify
 from trilens.serve.envelope import reply
 from trilens.serve.params import read_params
-from trilens.serve.queries import invalid_query
+from trilens.serve.query_check import checked
 from trilens.settings.duration import format_duration
 
 if TYPE_CHECKING:
@@ -108,7 +109,12 @@ class StatusApi:
         try:
             return reply(request, prettify(params.first("query")))
         except PromQLSyntaxError as e:
-            raise invalid_query(e) from e
+            raise InvalidQuery(e) from e
+
+    async def check_query(self, request: Request) -> Response:
+        """For who is still writing it: a fault is an answer, and no error."""
+        params = await read_params(request, 1 << 20)
+        return reply(request, msgspec.to_builtins(checked(params.first("query"))))
 
 
 async def exemplars(request: Request) -> Response:

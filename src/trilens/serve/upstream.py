@@ -81,12 +81,8 @@ class Upstream:
         passed = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
         return Response(answer.content, answer.status, passed)
 
-    async def envelope(self, request: Request, query: str) -> dict[str, Any]:
-        """The whole answer to an instant query of our own, for a client that waits for it."""
-        return self._read(await self._ask_for(request, "GET", _instant(query), {}, b""))
-
     async def instant(self, query: str) -> dict[str, Any]:
-        """The same for nobody but ourselves."""
+        """The whole answer to a query of our own."""
         return await self._ask_for_us(_instant(query))
 
     async def range(self, query: str, start_ms: int, end_ms: int, step_ms: int) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class WorkloadsApi:
         wanted = request.path_params
 
         def read(guard: QueryGuard) -> _Read:
-            history = _the_one(self._named(wanted, moment.at_ms, guard))
+            history = workload_named(self._records, wanted, moment.at_ms, guard)
             key = history.record.key
             ready = self._ready_pods(moment).get(key)
             gpus, spent = self._held(history, moment, guard), self._spent(history, moment, guard)
@@ -109,23 +109,6 @@ class WorkloadsApi:
         to_ms = max(member.to_ms if member.to_ms is not None else moment.at_ms for member in history.members)
         return workload_spending(self._book, history.record.key, from_ms, to_ms, moment.at_ms, guard)
 
-    def _named(self, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard) -> list[WorkloadHistory]:
-        kind, _, group = wanted["kind"].partition(".")
-        found = self._records.named(
-            wanted["name"],
-            cluster=wanted["cluster"],
-            namespace=wanted["namespace"],
-            kind=kind,
-            until_ms=until_ms,
-            guard=guard,
-        )
-        if group:
-            found = [history for history in found if history.record.key.group == group]
-        if not found:
-            name = "{cluster}/{namespace}/{kind}/{name}".format(**wanted)
-            raise NotFound(f"no workload {name} is known at that time", hint="/api/workloads has them all")
-        return found
-
     async def _answer(self, request: Request, read: Callable[[QueryGuard], _Read]) -> Response:
         warnings = self._intakes.warnings() if self._intakes is not None else [_NOT_WATCHED]
 
@@ -143,6 +126,27 @@ class WorkloadsApi:
 
     def _ready_pods(self, moment: _Moment) -> Mapping[WorkloadKey, frozenset[PodKey]]:
         return self._intakes.ready_pods() if self._intakes is not None and moment.is_now else {}
+
+
+def workload_named(
+    records: WorkloadRecords, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard
+) -> WorkloadHistory:
+    """By the parts of a path. Raises NotFound."""
+    kind, _, group = wanted["kind"].partition(".")
+    found = records.named(
+        wanted["name"],
+        cluster=wanted["cluster"],
+        namespace=wanted["namespace"],
+        kind=kind,
+        until_ms=until_ms,
+        guard=guard,
+    )
+    if group:
+        found = [history for history in found if history.record.key.group == group]
+    if not found:
+        name = "{cluster}/{namespace}/{kind}/{name}".format(**wanted)
+        raise NotFound(f"no workload {name} is known at that time", hint="/api/workloads has them all")
+    return _the_one(found)
 
 
 def _moment(params: Params) -> _Moment:

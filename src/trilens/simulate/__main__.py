@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,6 +19,7 @@ from trilens.simulate.over_http.described import Described
 from trilens.simulate.over_http.pace import grown
 from trilens.simulate.over_http.server import SimulatedCluster
 from trilens.simulate.scenario import Seconds, load_scenario, shipped_scenarios
+from trilens.simulate.telling import MOST_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +44,20 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
     scenario = load_scenario(asked.scenario)
     if asked.gpus is not None:
         scenario = scenario.sized(asked.gpus)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = asked.until if asked.until is not None else _now_ms()
     age_ms = round(1000 * asked.age)
-    world = grown(scenario, now_ms=now_ms, age_ms=age_ms, seed=asked.seed)
+    world = grown(
+        scenario,
+        now_ms=now_ms,
+        age_ms=age_ms,
+        seed=asked.seed,
+        telling_ranks=asked.telling_ranks,
+        identity=asked.identity,
+    )
+    if asked.told is not None:
+        world.telling.go_on_from(_told(asked.told))
+    if asked.until is not None:
+        world.advance(max(now_ms, _now_ms()))  # it has grown for seconds, which are over
     with tempfile.TemporaryDirectory(prefix="trilens-simulate-") as folder:
         kubeconfig = asked.kubeconfig or Path(folder) / "kubeconfig"
         try:
@@ -72,6 +85,18 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
             raise ConfigError(str(e)) from e
 
 
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _told(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        told: dict[str, dict[str, Any]] = json.loads(file.read_bytes())["told"]
+    except (OSError, ValueError, KeyError) as e:
+        raise ConfigError(f"--told: {file} does not say how far ranks have told: {e}") from e
+    return told
+
+
 def _follow_stdin(cluster: SimulatedCluster, ended: threading.Event) -> None:
     for line in sys.stdin:
         cluster.send_records_to(line.strip())
@@ -97,6 +122,22 @@ def _parser() -> argparse.ArgumentParser:
         default=3600.0,
         metavar="DURATION",
         help="how much of it is past already (1h)",
+    )
+    parser.add_argument(
+        "--until", type=int, metavar="MS", help="when its age was that, in milliseconds of the epoch (now)"
+    )
+    parser.add_argument(
+        "--identity", default="", metavar="TEXT", help="worlds of one identity have the same runs"
+    )
+    parser.add_argument(
+        "--telling-ranks",
+        type=int,
+        default=MOST_RANKS,
+        metavar="N",
+        help=f"how many training ranks tell of their steps at the most ({MOST_RANKS})",
+    )
+    parser.add_argument(
+        "--told", type=Path, metavar="FILE", help="ranks go on from where this says that they stood"
     )
     parser.add_argument(
         "--port", type=int, default=0, metavar="PORT", help="on 127.0.0.1; a free one unless given"

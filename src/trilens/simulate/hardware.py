@@ -28,6 +28,7 @@ class Model(NamedTuple):
 
 
 MODELS: Final[dict[str, Model]] = {
+    "B200": Model("NVIDIA B200", 183_359, 640, 135, 1000, 1965, 120, 3996, 7.2e11, 87),
     "H200": Model("NVIDIA H200", 143_771, 600, 76, 700, 1980, 345, 3201, 3.6e11, 87),
     "H100": Model("NVIDIA H100 80GB HBM3", 81_559, 475, 68, 700, 1980, 345, 2619, 3.1e11, 87),
     "A100": Model("NVIDIA A100-SXM4-80GB", 81_920, 560, 55, 400, 1410, 210, 1593, 2.0e11, 85),
@@ -37,6 +38,7 @@ MODELS: Final[dict[str, Model]] = {
 
 # Amazon's, because every GPU of the table is sold there; by model and number of GPUs.
 _HOSTS: Final[dict[tuple[str, int], Host]] = {
+    ("B200", 8): Host("p6-b200.48xlarge", 192, 2048),
     ("H200", 8): Host("p5en.48xlarge", 192, 2048),
     ("H100", 1): Host("p5.4xlarge", 16, 256),
     ("H100", 8): Host("p5.48xlarge", 192, 2048),

@@ -311,6 +311,19 @@ def _node(api: Cluster, pool: Pool, number: int, name: str, gpus: int, places: i
     }
 
 
+def why_it_is_not_tolerated(machines: Sequence[Machine], pool: str) -> str:
+    """In the scheduler's words."""
+    there = [machine for machine in machines if machine.is_there]
+    own, total = sum(machine.pool.name == pool for machine in there), len(there)
+    reasons = [f"{own} node(s) had untolerated taint {{nvidia.com/gpu: present}}"]
+    if own < total:
+        reasons.append(f"{total - own} node(s) didn't match Pod's node affinity/selector")
+    return (
+        f"0/{total} nodes are available: {', '.join(reasons)}. "
+        f"preemption: 0/{total} nodes are available: {total} Preemption is not helpful for scheduling."
+    )
+
+
 def why_it_does_not_fit(machines: Sequence[Machine], pool: str, resource: str, needed: int) -> str:
     """In the scheduler's words."""
     there = [machine for machine in machines if machine.is_there]

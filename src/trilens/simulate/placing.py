@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.simulate import pod_life
 from trilens.simulate.jobs import JobState, PodState
-from trilens.simulate.machines import why_it_does_not_fit
+from trilens.simulate.machines import why_it_does_not_fit, why_it_is_not_tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -67,6 +67,9 @@ class Scheduler:
         room: dict[tuple[str, int], list[_Offer]] = {}  # by pool and size: the same for many that wait
         for job in list(self._waiting):
             wants = [pod for pod in job.pods if pod.state is PodState.WAITING]
+            if not job.template.tolerates_gpu_nodes:
+                self._say_why(job, wants)
+                continue
             key = (job.template.pool, job.template.gpus_per_pod)
             if key not in room:
                 room[key] = self._offers(*key)
@@ -104,7 +107,10 @@ class Scheduler:
             return
         job.says_why_from_ms = self._api.now_ms + _SAYS_WHY_EVERY_MS
         needed = job.template.gpus_per_pod
-        message = why_it_does_not_fit(self._machines, job.template.pool, job.gpu_resource, needed)
+        if job.template.tolerates_gpu_nodes:
+            message = why_it_does_not_fit(self._machines, job.template.pool, job.gpu_resource, needed)
+        else:
+            message = why_it_is_not_tolerated(self._machines, job.template.pool)
         for pod in pods:
             status = pod_life.unschedulable(pod.obj["status"], self._api.time, message)
             pod.obj = self._api.update(pod.obj, status=status)

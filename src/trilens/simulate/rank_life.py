@@ -42,6 +42,10 @@ _LAUNCHERS: Final = {
     JobKind.MPIJOB: "mpi",
 }
 _ARTIFACTS: Final = {"stacks": "stacks-rank{}.txt", "flight-recorder": "trace_rank_{}"}  # what each is called
+_TOLD: Final = (
+    "_seq", "_step", "_skipped", "_checkpoints", "_notes", "_artifacts", "_stalls", "_resumed", "_has_nan",
+    "is_behind", "is_told",
+)  # fmt: skip
 _VERSIONS: Final = {"python": "3.12.3", "torch": "2.7.0+cu126", "cuda": "12.6", "nccl": "2.27.3"}
 
 
@@ -80,6 +84,18 @@ class RankLife:
         self._has_nan = False
         self.is_behind = False  # it has more to tell of than it could at once
         self.is_told = False  # all of it
+
+    @property
+    def writer(self) -> str:
+        return self._writer
+
+    def told_so_far(self) -> Line:
+        """For another world of the same identity, in which it goes on from there."""
+        return {name: getattr(self, name) for name in _TOLD}
+
+    def go_on_from(self, told: Line) -> None:
+        for name in _TOLD:
+            setattr(self, name, told[name])
 
     @property
     def has_told(self) -> bool:

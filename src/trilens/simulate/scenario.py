@@ -216,6 +216,7 @@ class JobTemplate(_Part):
     duration_spread: float = Field(default=0.4, ge=0, le=2)
     retries: int = Field(default=3, ge=0)
     priority: int = 0
+    tolerates_gpu_nodes: bool = True  # without it no node takes its pods: somebody has forgotten a line
     image: str = "ghcr.io/acme/train:2.7"
     pull: Seconds = 20.0
     start: Seconds = 15.0
@@ -240,6 +241,7 @@ class Fault(_Part):
     gpu: int | None = Field(default=None, ge=0)
     code: int = Field(default=79, ge=1)
     factor: float = Field(default=1.6, gt=1)
+    whole_node: bool = False  # thermal: all ranks of that node, not one
 
     @model_validator(mode="after")
     def _happens(self) -> Fault:
@@ -269,6 +271,7 @@ class Scenario(_Part):
     calm: tuple[Calm, ...] = ()
     finished_jobs_stay: Seconds = 1800.0
     collective_timeout: Seconds = 600.0
+    begins_at: Seconds | None = None  # of the day, UTC, for the wave of requests; that of the clock without
 
     @model_validator(mode="after")
     def _refers_to_what_is_there(self) -> Scenario:

@@ -70,8 +70,9 @@ class TellingRank:
 
 
 class Telling:
-    def __init__(self, truth: Truth, world_start_ms: int, most_ranks: int) -> None:
+    def __init__(self, truth: Truth, world_start_ms: int, most_ranks: int, identity: str) -> None:
         self._truth = truth
+        self._identity = identity
         self._start_ms = world_start_ms
         self.most_ranks = most_ranks
         self._jobs: list[SimJob] = []  # that tell
@@ -98,6 +99,17 @@ class Telling:
                 rank = self._ranks.setdefault((run, on_gpu.rank), TellingRank())
                 rank.lives.append(RankLife(told, member, self._start_ms))
 
+    def told_so_far(self) -> dict[str, dict[str, Any]]:
+        """By writer: where each process stands that has something left to tell."""
+        return {life.writer: life.told_so_far() for rank in self._ranks.values() for life in rank.lives}
+
+    def go_on_from(self, told: Mapping[str, dict[str, Any]]) -> None:
+        """As another world of the same identity told until this moment."""
+        for rank in self._ranks.values():
+            rank.lives = [life for life in rank.lives if life.writer in told]
+            for life in rank.lives:
+                life.go_on_from(told[life.writer])
+
     def leave_out_old(self, now_ms: int) -> None:
         """Where too much has happened before somebody listens, only the last steps of each life are told."""
         lives = [life for rank in self._ranks.values() for life in rank.lives]
@@ -122,5 +134,5 @@ class Telling:
     def _run_of(self, job: SimJob) -> str:
         """Made as the SDK makes ids; that of another world is another."""
         word = job.template.experiment or job.template.name
-        key = f"{self._start_ms} {job.top['metadata']['uid']}"
+        key = f"{self._identity} {job.top['metadata']['uid']}"
         return f"{word[:40]}-{hashlib.blake2b(key.encode(), digest_size=6).hexdigest()}"

@@ -57,9 +57,16 @@ class World:
     """Not thread-safe."""
 
     def __init__(
-        self, scenario: Scenario, *, start_ms: int, seed: int = 0, telling_ranks: int = MOST_RANKS
+        self,
+        scenario: Scenario,
+        *,
+        start_ms: int,
+        seed: int = 0,
+        telling_ranks: int = MOST_RANKS,
+        identity: str = "",
     ) -> None:
-        """Of training jobs as many tell of their steps as have so many ranks together."""
+        """Of training jobs as many tell of their steps as have so many ranks together. Worlds of one
+        `identity` have the same runs, whenever they begin; without one each time has its own."""
         self.scenario = scenario
         self.truth = Truth()
         self._start_ms = start_ms
@@ -74,14 +81,15 @@ class World:
             )
         self._machines, self._bank = build_machines(scenario, self._api, seed)
         self._by_name: dict[str, Machine] = {}
-        self._servers = InferenceServers(start_ms, seed)
+        begins_ms = start_ms if scenario.begins_at is None else round(1000 * scenario.begins_at)
+        self._servers = InferenceServers(begins_ms, seed)
         self._work = Work(
             scenario, self._api, self._timeline, self._machines, self._bank, self._servers, self.truth, seed
         )
         self._scene = Scene(
             scenario, self._api, self._timeline, self._machines, self._bank, self._work, self.truth
         )
-        self.telling = Telling(self.truth, start_ms, telling_ranks)
+        self.telling = Telling(self.truth, start_ms, telling_ranks, identity or str(start_ms))
         self._work.when_attempt_begins = self.telling.attempt_begins
         plan_faults(self._scene, seed)
         plan_calm(self._scene, seed)

@@ -69,6 +69,18 @@ class GpuRecords:
         )
         return [_as_of(binding_of(row), until_ms) for row in rows if row["pod_uid"] in wanted]
 
+    def bindings_on(
+        self, uuid: str, from_ms: int, to_ms: int, guard: QueryGuard | None = None
+    ) -> list[BindingInterval]:
+        """Who held this GPU, or a part of it, in the span, in the order of its beginning."""
+        terms = [
+            f"uuid = {sql.text(uuid)}",
+            f"from_ms <= {to_ms}",
+            f"(to_ms IS NULL OR to_ms > {from_ms})",
+        ]
+        rows = self._rows(GPU_BINDINGS, terms, "from_ms, pod, container, instance", guard)
+        return [_as_of(binding_of(row), to_ms) for row in rows]
+
     def gpus_named(
         self, uuids: Collection[str], until_ms: int, guard: QueryGuard | None = None
     ) -> list[GpuInterval]:

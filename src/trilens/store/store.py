@@ -35,6 +35,7 @@ from trilens.store.retention import Retention, apply_retention
 from trilens.store.rollups import RollupJob
 from trilens.store.rows import load_metadata
 from trilens.store.runs import RunRecords
+from trilens.store.step_grids import StepGrids
 from trilens.store.strips import StripReader, Strips
 from trilens.store.tracked_runs import TrackedRunRecords
 from trilens.store.upkeep import Upkeep
@@ -91,6 +92,7 @@ class Store:
         self.incidents = IncidentRecords(engine, records)
         self.fixes = FixRecords(engine, records)
         self.runs = RunRecords(engine)
+        self.step_grids = StepGrids(engine)
         self.machines = MachineRecords(engine, records)
         self.imports = ImportRecords(engine)
         self.ledger = Ledger(engine)

@@ -1,1 +1,1 @@
-"""What `trilens doctor` looks at, by layer."""
+"""What `trilens doctor` looks at beside a server: this machine, and bundles."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trilens.cli.checkup.finding import Examined, Finding, many
 from trilens.diagnose.bundle import read_bundle
 from trilens.diagnose.case import Case
 from trilens.diagnose.walk import why
 from trilens.model.verdict import TELL_FROM, Layer
+from trilens.serve.checkup.finding import Examined, Finding, many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,17 +1,18 @@
-"""Every check, by layer, in the order in which one rests on the other; and going through them."""
+"""The checks of this machine, and those that a server's API answers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from trilens.cli.checkup import clusters, machine, nodes, programs, samples, watching
-from trilens.cli.checkup.evidence import Evidence
-from trilens.cli.checkup.finding import Examined, Finding, Layer
+from trilens.cli.checkup import machine
 from trilens.cli.checkup.machine import Machine
-from trilens.model.errors import ServerError
+from trilens.serve.checkup import layers
+from trilens.serve.checkup.evidence import Evidence
+from trilens.serve.checkup.finding import Layer
 
 if TYPE_CHECKING:
     from trilens.cli.client import Client
+    from trilens.serve.checkup.finding import Examined
 
 THIS_MACHINE: Final = Layer(
     "this machine",
@@ -27,53 +28,12 @@ THIS_MACHINE: Final = Layer(
         machine.spool,
     ),
 )
-OF_A_SERVER: Final = (
-    Layer("store", samples.store_sees, (samples.storage, samples.source, samples.reload)),
-    Layer(
-        "scrapes",
-        samples.scrapes_see,
-        (samples.scrapes, samples.left_out, samples.discovery, samples.monitors, samples.collection),
-    ),
-    Layer(
-        "kubernetes",
-        clusters.clusters_see,
-        (clusters.permissions, clusters.clusters, clusters.state_metrics, clusters.doubts),
-    ),
-    Layer("gpus", nodes.gpus_see, (nodes.gpus, nodes.counters)),
-    Layer("agents", nodes.agents_see, (nodes.agents, nodes.agent_parts)),
-    Layer("clocks", nodes.clocks_see, (nodes.server_clock, nodes.clocks, nodes.told_clocks)),
-    Layer("rules", watching.rules_see, (watching.rules, watching.blind_rules)),
-    Layer("detection", watching.detection_sees, (watching.detection,)),
-    Layer("incidents", watching.incidents_see, (watching.unheard_incidents,)),
-    Layer("delivery", watching.receivers_see, (watching.receivers,)),
-    Layer("ledger", watching.ledger_sees, (watching.ledger,)),
-    Layer("programs", programs.programs_see, (programs.records, programs.traces_out)),
-    Layer("trackers", programs.trackers_see, (programs.trackers,)),
-)
 
 
 def examine_machine(here: Machine | None = None) -> Examined:
-    return _examined(THIS_MACHINE, here or Machine())
+    return layers.examined(THIS_MACHINE, here or Machine())
 
 
 def examine_server(client: Client) -> list[Examined]:
     """ServerError where it does not answer at all."""
-    evidence = Evidence(client)
-    _ = evidence.readiness
-    return [_examined(layer, evidence) for layer in OF_A_SERVER]
-
-
-def _examined(layer: Layer, evidence: Any) -> Examined:
-    """One check that cannot be made is a finding itself, and the others are made."""
-    found: list[Finding] = []
-    for check in layer.checks:
-        try:
-            found += check(evidence)
-        except ServerError as e:
-            what = f"cannot be checked: {e.message}"
-            found.append(Finding(check.__name__, True, what, "nobody knows", e.hint or ""))
-    try:
-        sees = layer.sees(evidence)
-    except ServerError:
-        sees = ""  # one of its checks has said why
-    return Examined(layer.name, sees, tuple(found))
+    return layers.examine_server(Evidence(client))

@@ -13,8 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trilens.cli.checkup.finding import Finding, few, many
 from trilens.model.errors import NodeError
+from trilens.serve.checkup.finding import Finding, few, many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -80,10 +80,12 @@ class CostAnswer(msgspec.Struct, frozen=True):
 
 
 class CauseAnswer(msgspec.Struct, frozen=True):
-    """`sentence` says it all; the fields say it for machines. `hours` is GPU time by GPUs. `gpus` of free
-    ones are how many were on the average. `lost_steps` were thrown away with a crash."""
+    """`sentence` says it all, `what` only what happened; the fields say it for machines. `hours` is GPU time
+    by GPUs. `gpus` of free ones are how many were on the average. `lost_steps` were thrown away with a
+    crash."""
 
     sentence: str
+    what: str
     bucket: str
     cause: str
     workload: WorkloadName | None

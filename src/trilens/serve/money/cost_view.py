@@ -96,6 +96,7 @@ def cause_answer(cause: Cause, nodes: Sequence[str], why: Why, window: Window) -
     spent = next((of.quanta for of in why.spent if of.currency == one.currency and of.currency), 0)
     return CauseAnswer(
         cause_sentence(cause, window),
+        cause.text,
         one.bucket.value,
         one.cause,
         WorkloadName(*one.workload) if one.workload is not None else None,

@@ -30,7 +30,7 @@ def follow(world: World, store: Store, cluster: str, to_ms: int, hours_passed: C
     objects = FollowedObjects(world, store, cluster)
     telemetry = ScrapedTelemetry(world, store, cluster)
     events = KernelEvents(world, store)
-    ranks = TellingRanks(world, store, _TELL_MS / 1000)
+    ranks = TellingRanks(world, store.runs, _TELL_MS / 1000)
     rules = RecordedRules(store)
     gpus = GpuBindings(store.gpus, StoredReports(store), objects, machines=store.machines)
     start_ms = recorded_ms = world.now_ms

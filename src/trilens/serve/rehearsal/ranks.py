@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import orjson
 
 from trilens.collect.runs.intake import RunIntake
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from trilens.collect.runs.sink import RunSink
+    from trilens.model.run_commit import RunCommit
     from trilens.simulate.telling import Sending, TellingRank
     from trilens.simulate.world import World
-    from trilens.store.store import Store
-
-_WAIT_S: Final = 60.0  # for the disk
 
 
 class TellingRanks:
     """`every_s` is how far apart looks are: who is silent for longer than some of them is lost."""
 
-    def __init__(self, world: World, store: Store, every_s: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        runs: RunSink,
+        every_s: float,
+        on_kept: Callable[[RunCommit], None] | None = None,
+    ) -> None:
         self._world = world
         self._every_s = every_s
-        self.intake = RunIntake(store.runs, clock_s=self._now_s, time_s=self._now_s)
-        self.intake.start()
+        self.intake = RunIntake(runs, on_kept=on_kept, clock_s=self._now_s, time_s=self._now_s)
 
     def _now_s(self) -> float:
         return self._world.now_ms / 1000
 
     def look(self) -> None:
-        """Everybody tells all that there is to tell."""
-        waiting = []
+        """Everybody tells all that there is to tell, and it is kept."""
         for rank in list(self._world.telling.ranks.values()):
             for sending in self._told_by(rank):
-                body = orjson.dumps(sending.line)
-                waiting.append(self.intake.receive(body, "", for_dead=sending.for_dead).taken)
-        for taken in waiting:
-            taken.result(_WAIT_S)
+                self.intake.receive(orjson.dumps(sending.line), "", for_dead=sending.for_dead)
+        self.intake.settle()
 
     def _told_by(self, rank: TellingRank) -> Iterator[Sending]:
         has_more = True
@@ -50,4 +51,4 @@ class TellingRanks:
             has_more = rank.taken()
 
     def stop(self) -> None:
-        self.intake.stop()
+        self.intake.settle(everyone=True)

@@ -12,6 +12,7 @@ from trilens.collect.appender import Appender, ScrapeStats
 from trilens.collect.config import ScrapeConfig
 from trilens.collect.ingest import Batch, TargetIngest
 from trilens.model.labels import make_labels
+from trilens.simulate.over_http.exporters import DCGM_PORT
 from trilens.simulate.world import Silent
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ _SCRAPE: Final = ScrapeConfig(job_name="simulated", scrape_interval=_MINUTE, scr
 
 
 class ScrapedTelemetry:
-    def __init__(self, world: World, store: Store, cluster: str) -> None:
+    def __init__(self, world: World, store: Store, cluster: str, *, training: bool = False) -> None:
+        """`training` programs are left out unless they are wanted: their ranks tell more."""
         self._world = world
+        self._training = training
         self._store = store
         self._cluster = cluster
         self._appender = Appender(store, ScrapeStats())
@@ -38,14 +41,14 @@ class ScrapedTelemetry:
         here: set[str] = set()
         for node in self._world.nodes:
             here.add(node)
-            labels = {"job": "dcgm", "instance": node}
+            labels = {"job": "dcgm", "instance": f"{node}:{DCGM_PORT}", "node": node}
             self._scrape(node, labels, partial(self._world.dcgm_text, node))
         for uid, endpoint in self._world.metrics_endpoints().items():
-            if endpoint.trains:
-                continue  # its ranks tell more
+            if endpoint.trains and not self._training:
+                continue
             here.add(uid)
             labels = {"job": "programs", "namespace": endpoint.namespace, "pod": endpoint.pod}
-            labels["instance"] = endpoint.pod
+            labels["instance"] = f"{endpoint.pod}:{endpoint.port}"
             self._scrape(uid, labels, partial(self._world.metrics_text, uid))
         for gone in self._targets.keys() - here:
             self._end(self._targets.pop(gone), self._world.now_ms)

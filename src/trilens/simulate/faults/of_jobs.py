@@ -8,7 +8,7 @@ from trilens.simulate.program_output import collective_timeout, python_failure
 from trilens.simulate.training import BadBatch, Diverging, Flat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from random import Random
 
     from trilens.simulate.faults.scene import Scene, Target
@@ -54,25 +54,37 @@ def _for_a_while(
 
 def thermal(scene: Scene, fault: Fault, chance: Random) -> bool:
     job = scene.training(fault, chance)
-    return job is not None and _slow_rank(scene, fault, job, scene.rank(fault, job, chance), hot=True)
+    if job is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    target = scene.gpu_of(job, rank)
+    assert target.pod is not None
+    ranks = target.pod.ranks if fault.whole_node else (rank,)
+    return _slow_ranks(scene, fault, job, ranks, target, hot=True)
 
 
 def straggler(scene: Scene, fault: Fault, chance: Random) -> bool:
     job = scene.training(fault, chance, ranks=2)
-    return job is not None and _slow_rank(scene, fault, job, scene.rank(fault, job, chance), hot=False)
+    if job is None:
+        return False
+    rank = scene.rank(fault, job, chance)
+    return _slow_ranks(scene, fault, job, (rank,), scene.gpu_of(job, rank), hot=False)
 
 
-def _slow_rank(scene: Scene, fault: Fault, job: SimJob, rank: int, *, hot: bool) -> bool:
+def _slow_ranks(
+    scene: Scene, fault: Fault, job: SimJob, ranks: Sequence[int], target: Target, *, hot: bool
+) -> bool:
     def begin(trouble: Trouble) -> None:
-        trouble.slow[rank] = fault.factor
-        trouble.hot |= {rank} if hot else set()
+        trouble.slow.update(dict.fromkeys(ranks, fault.factor))
+        trouble.hot |= set(ranks) if hot else set()
 
     def end(trouble: Trouble) -> None:
-        trouble.slow.pop(rank)
-        trouble.hot -= {rank}
+        for rank in ranks:
+            trouble.slow.pop(rank)
+        trouble.hot -= set(ranks)
 
-    change = _Change(lambda trouble: rank in trouble.slow, begin, end)
-    return _for_a_while(scene, fault, job, change, scene.gpu_of(job, rank), _slower(fault))
+    change = _Change(lambda trouble: not trouble.slow.keys().isdisjoint(ranks), begin, end)
+    return _for_a_while(scene, fault, job, change, target, _slower(fault))
 
 
 def slow_data(scene: Scene, fault: Fault, chance: Random) -> bool:

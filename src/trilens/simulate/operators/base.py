@@ -107,8 +107,9 @@ def pod_spec(job: SimJob, operator: Operator, *, works: bool = True) -> KubeDict
         "schedulerName": "default-scheduler",
         "priority": job.template.priority,
         "containers": [container],
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
     }
+    if job.template.tolerates_gpu_nodes:
+        spec["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
     if works:
         spec["nodeSelector"] = {"trilens.sim/pool": job.template.pool}
     return spec

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trilens.simulate.world import World
 
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
-_DCGM_PORT: Final = 9400
+DCGM_PORT: Final = 9400
 DCGM_TARGETS: Final = "/sd/dcgm"
 PROGRAM_TARGETS: Final = "/sd/programs"
 
@@ -40,7 +40,7 @@ class Exporters:
 
     async def _dcgm_targets(self, request: web.Request) -> web.Response:
         return targets(
-            target(request.host, f"/nodes/{node}/metrics", instance=f"{node}:{_DCGM_PORT}", node=node)
+            target(request.host, f"/nodes/{node}/metrics", instance=f"{node}:{DCGM_PORT}", node=node)
             for node in self._world.nodes
         )
 

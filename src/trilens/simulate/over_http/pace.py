@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from trilens.simulate.telling import MOST_RANKS
 from trilens.simulate.world import World
 
 if TYPE_CHECKING:
@@ -13,9 +14,14 @@ if TYPE_CHECKING:
     from trilens.simulate.scenario import Scenario
 
 
-def grown(scenario: Scenario, *, now_ms: int, age_ms: int, seed: int = 0) -> World:
+def grown(
+    scenario: Scenario, *, now_ms: int, age_ms: int, seed: int = 0, telling_ranks: int = MOST_RANKS,
+    identity: str = "",
+) -> World:  # fmt: skip
     """A world that has had so much time already: jobs run, some have ended, pods have an age."""
-    world = World(scenario, start_ms=now_ms - age_ms, seed=seed)
+    world = World(
+        scenario, start_ms=now_ms - age_ms, seed=seed, telling_ranks=telling_ranks, identity=identity
+    )
     world.advance(now_ms)
     return world
 

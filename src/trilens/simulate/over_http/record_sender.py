@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 # The SDK sends every two seconds, but not all ranks of a cluster from one process to a server beside it.
 _INTERVAL_S: Final = 5.0
+_RANKS: Final = 64
 _LOOK_S: Final = 0.5
 _AT_ONCE: Final = 64  # requests; a server writes what comes together together
 _TIMEOUT_S: Final = 30.0
@@ -28,8 +29,10 @@ class RecordSender:
 
     def __init__(self, world: World, server: str) -> None:
         self._world = world
+        # As much as all of them together send with 64 ranks, however many there are.
+        self._least_s = _INTERVAL_S * max(1.0, len(world.telling.ranks) / _RANKS)
         self._address = f"{server.rstrip('/')}/api/v1/runs/records"
-        self._interval_s = _INTERVAL_S
+        self._interval_s = self._least_s
         self._free = asyncio.Semaphore(_AT_ONCE)
         self._has_spoken = False  # something was taken, or it was said that nothing is
         self._due_s: dict[TellingRank, float] = {}  # infinite while it sends
@@ -66,7 +69,7 @@ class RecordSender:
                 if answer.status == 200:
                     self._has_spoken = True
                     told = orjson.loads(await answer.read())["data"]
-                    self._interval_s = max(_INTERVAL_S, told["interval_s"])
+                    self._interval_s = max(self._least_s, told["interval_s"])
                     return True
                 if answer.status in (400, 413):  # our own mistake: no other try would end better
                     raise RuntimeError(f"{self._address} refuses records: {await answer.text()}")

@@ -1,0 +1,1 @@
+"""What people see of 10,000 GPUs, and how soon."""

@@ -1,0 +1,1 @@
+"""`trilens top`: a live screen of what runs, how it is, and what it costs."""

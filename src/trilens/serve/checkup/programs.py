@@ -1,0 +1,48 @@
+"""Whether training programs are heard: from the SDK, over OTLP, and by their experiment trackers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilens.serve.checkup.finding import Finding, many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trilens.serve.checkup.evidence import Evidence
+
+
+def programs_see(evidence: Evidence) -> str:
+    alive = evidence.own("trilens_run_processes_alive")
+    return "" if alive is None else f"{many(alive, 'process', 'processes')} of runs alive"
+
+
+def records(evidence: Evidence) -> Iterator[Finding]:
+    if refused := evidence.own("trilens_run_records_batches_total", outcome="refused"):
+        what = f"{many(refused, 'batch', 'batches')} of records of runs refused since the start"
+        means = "steps of those programs are missing, or come late"
+        remedy = "see the server's log; programs of a newer SDK need a newer server"
+        yield Finding("records", False, what, means, remedy)
+
+
+def traces_out(evidence: Evidence) -> Iterator[Finding]:
+    if failures := evidence.own("trilens_otlp_export_failures_total"):
+        what = f"otlp.url did not answer well {many(failures, 'time')} since the start"
+        waiting = evidence.own("trilens_otlp_export_waiting") or 0
+        means = f"traces of steps come late there, or are lost; {waiting:,.0f} wait now"
+        yield Finding("traces_out", False, what, means, "see otlp.url and that collector")
+
+
+def trackers_see(evidence: Evidence) -> str:
+    return many(len(evidence.trackers), "tracker") if evidence.trackers else "none is followed"
+
+
+def trackers(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.trackers:
+        place = f"{one['system']} {one['where']}"
+        if one["trouble"]:
+            remedy = f"see the settings of {one['system']}, and docs/trackers.md"
+            yield Finding("trackers", True, f"{place}: {one['trouble']}", "its runs are not read", remedy)
+        if one["refused"]:  # the last time: the next may have gone well
+            means = "GPU-hours and utilisation were not taken there"
+            yield Finding("trackers", False, f"{place}: {one['refused']}", means, "see who may write there")

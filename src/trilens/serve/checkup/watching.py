@@ -1,0 +1,117 @@
+"""Whether anything would be found and anybody told: rules, detection, incidents, delivery; and the ledger."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trilens.serve.checkup.finding import Finding, few, many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trilens.serve.checkup.evidence import Evidence
+
+
+def rules_see(evidence: Evidence) -> str:
+    alerting = sum(rule.get("type") == "alerting" for rule in evidence.rules)
+    return f"{many(len(evidence.rules), 'rule')}, {alerting:,} of them alerting"
+
+
+def rules(evidence: Evidence) -> Iterator[Finding]:
+    for unread in evidence.readiness.get("rules", {}).get("unread", []):
+        means = "these rules are not evaluated; all others are"
+        yield Finding(
+            "rules", True, f"rules were left out: {unread}", means, "correct them and restart or reload"
+        )
+    by_error: dict[str, list[str]] = defaultdict(list)
+    for rule in evidence.rules:
+        if rule["health"] == "err":
+            by_error[rule.get("lastError", "")].append(rule["name"])
+    for error, names in sorted(by_error.items()):
+        means = "what they record is missing until they succeed"
+        remedy = "trilens rules list --failing shows them; correct them, or what they read"
+        yield Finding("rules", True, f"rules fail: {few(names)}: {error}", means, remedy)
+    if late := evidence.own("trilens_rule_group_iterations_missed_total"):
+        what = f"{many(late, 'pass', 'passes')} over rules left out since the start"
+        means = "the one before took too long: alerts come late"
+        yield Finding("rules", False, what, means, "give the server more CPU, or these rules less to read")
+
+
+def blind_rules(evidence: Evidence) -> Iterator[Finding]:
+    """By what would help."""
+    lacking: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for rule in evidence.rules:
+        if "blind" in rule:
+            lacking[rule["blind"]["remedy"]][rule["name"]] = rule["blind"]["missing"]
+    for remedy, blind in sorted(lacking.items()):
+        missing = list(dict.fromkeys(name for names in blind.values() for name in names))
+        means = f"they can find nothing: nobody tells {few(missing)}"
+        yield Finding("blind_rules", False, f"alerting rules are blind: {few(list(blind))}", means, remedy)
+
+
+def detection_sees(evidence: Evidence) -> str:
+    return many(len(evidence.findings["data"]), "finding")
+
+
+def detection(evidence: Evidence) -> Iterator[Finding]:
+    for warning in evidence.findings.get("warnings", []):
+        means = "what detectors would find in it is not found"
+        yield Finding("detection", False, warning, means, "wait a moment; if it stays, see the server's log")
+    if failures := evidence.own("trilens_detection_failures_total"):
+        what = f"detectors failed {many(failures, 'time')} since the start"
+        means = "what they look for may be missed: this is a defect"
+        yield Finding(
+            "detection", True, what, means, "tell the authors of Trilens what the server's log says"
+        )
+    if skipped := evidence.own("trilens_detection_rounds_skipped_total"):
+        what = f"{many(skipped, 'look')} at the fleet left out since the start"
+        means = "the one before took too long: findings come late"
+        yield Finding("detection", False, what, means, "give the server more CPU")
+
+
+def incidents_see(evidence: Evidence) -> str:
+    return f"{many(len(evidence.incidents), 'incident')} open"
+
+
+def unheard_incidents(evidence: Evidence) -> Iterator[Finding]:
+    """There are incidents, and nobody whom it could tell."""
+    if evidence.incidents and not evidence.receivers:
+        what = f"{many(len(evidence.incidents), 'incident')} open, and no receiver is set"
+        remedy = "set alerting.receivers: docs/delivery.md"
+        yield Finding("unheard_incidents", False, what, "nobody is told of them", remedy)
+
+
+def receivers_see(evidence: Evidence) -> str:
+    return many(len(evidence.receivers), "receiver") if evidence.receivers else "nobody is told"
+
+
+def receivers(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.receivers:
+        place = f"{one['receiver']} ({one['kind']}, {one['where']})"
+        remedy = f"see its settings and docs/delivery.md, then: trilens receivers test {one['receiver']}"
+        if one["state"] == "failing":
+            means = f"nobody is told by it; messages that wait: {one['waiting']}, refused: {one['refused']}"
+            yield Finding("receivers", True, f"{place}: {one['last_error']}", means, remedy)
+        elif one["refused"]:
+            means = f"{one['refused']} messages since the start were not taken, the last one at that time"
+            yield Finding("receivers", False, f"{place}: {one['last_error']}", means, remedy)
+        if one["dropped"]:
+            means = "there was no room for them: see alerting.max_waiting"
+            yield Finding(
+                "receivers", True, f"{place}: {one['dropped']} messages were dropped", means, remedy
+            )
+
+
+def ledger_sees(evidence: Evidence) -> str:
+    upto_s = evidence.own("trilens_ledger_upto_timestamp_seconds")
+    if upto_s is None:
+        return "nothing is booked yet"
+    return f"booked until {datetime.fromtimestamp(upto_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def ledger(evidence: Evidence) -> Iterator[Finding]:
+    for trouble in evidence.readiness.get("ledger", {}).get("troubles", []):
+        remedy = "it is tried again by itself; see the server's log"
+        yield Finding("ledger", True, trouble, "what was spent is not known up to now", remedy)

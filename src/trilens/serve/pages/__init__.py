@@ -1,0 +1,1 @@
+"""What the pages of the web app are made of: one cheap answer for each."""

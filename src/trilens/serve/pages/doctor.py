@@ -1,0 +1,122 @@
+"""/api/doctor: what this server cannot see, what that costs, and what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.serve.checkup.evidence import Evidence
+from trilens.serve.checkup.finding import Layer
+from trilens.serve.checkup.layers import OF_A_SERVER, examined
+from trilens.serve.checkup.unconnected import UNCONNECTED
+from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.pages.doctor_advice import ADVICE, AREAS, ELSEWHERE
+from trilens.serve.pages.doctor_answers import DoctorAnswer, DoctorArea, DoctorFinding, DoctorLayer
+from trilens.serve.pages.doctor_inside import InsideServer
+from trilens.serve.params import read_params
+from trilens.serve.questions import clock_ms
+from trilens.serve.routes import route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Literal
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import BaseRoute, Route
+
+    from trilens.serve.checkup.evidence import Server
+    from trilens.serve.checkup.finding import Examined, Finding
+
+    State = Literal["problem", "note", "unconnected", "ok"]
+
+_FRESH_S: Final = 15.0  # it goes through every workload: looked at no more often,
+_OLDEST_S: Final = 60.0  # and while it looks again, what it last saw is good enough for so long
+_WORST_FIRST: Final[tuple[State, ...]] = ("problem", "note", "unconnected", "ok")
+_MOST_BODY: Final = 1 << 16
+
+
+class DoctorApi:
+    """`routes` are those of this server, which the checks ask. One examination serves all who wait for it."""
+
+    def __init__(self, routes: Sequence[BaseRoute], clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._routes = routes
+        self._clock_s = clock_s
+        self._last: DoctorAnswer | None = None
+        self._made_s = 0.0
+        self._looking: asyncio.Task[DoctorAnswer] | None = None
+
+    def routes(self) -> list[Route]:
+        return [route("/api/doctor", self.examine)]
+
+    async def examine(self, request: Request) -> Response:
+        params = await read_params(request, _MOST_BODY)
+        answer = await self._answer(fresh=params.first("fresh") == "true")
+        told = msgspec.structs.replace(answer, now_ms=clock_ms())
+        return packed_response(pack(success(msgspec.json.encode(told)), accepts_gzip(request)))
+
+    async def _answer(self, *, fresh: bool) -> DoctorAnswer:
+        age_s = self._clock_s() - self._made_s
+        if self._last is not None and age_s < _FRESH_S and not fresh:
+            return self._last
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        if self._last is not None and age_s < _OLDEST_S and not fresh:
+            return self._last
+        return await asyncio.shield(self._looking)  # who goes away does not take it from the others
+
+    async def _look(self) -> DoctorAnswer:
+        try:
+            server = InsideServer(self._routes, asyncio.get_running_loop())
+            self._last = await asyncio.to_thread(examination, server)
+            self._made_s = self._clock_s()
+            return self._last
+        finally:
+            self._looking = None
+
+
+def examination(server: Server) -> DoctorAnswer:
+    began_ms = clock_ms()
+    evidence = Evidence(server)
+    layers, found = [], []
+    for layer in OF_A_SERVER:
+        seen = examined(layer, evidence)
+        open_ends = examined(Layer(layer.name, lambda _: "", UNCONNECTED.get(layer.name, ())), evidence)
+        of_it = [*_findings(seen, "note"), *_findings(open_ends, "unconnected")]
+        layers.append(DoctorLayer(layer.name, seen.sees, _worst([one.kind for one in of_it])))
+        found += of_it
+    areas = []
+    for area in AREAS:
+        within = sorted(
+            (one for one in found if one.layer in area.layers), key=lambda one: _WORST_FIRST.index(one.kind)
+        )
+        areas.append(
+            DoctorArea(
+                area.area,
+                area.title,
+                area.gives,
+                _worst([one.kind for one in within]),
+                [one for one in layers if one.layer in area.layers],
+                within,
+            )
+        )
+    return DoctorAnswer(began_ms, began_ms, clock_ms() - began_ms, areas, ELSEWHERE)
+
+
+def _findings(of: Examined, otherwise: Literal["note", "unconnected"]) -> list[DoctorFinding]:
+    return [_finding(of.layer, one, "problem" if one.is_problem else otherwise) for one in of.found]
+
+
+def _finding(layer: str, finding: Finding, kind: Literal["problem", "note", "unconnected"]) -> DoctorFinding:
+    """The lines after a remedy's first are of a file."""
+    words, _, lines = finding.remedy.partition("\n")
+    advice = ADVICE.get(finding.check)
+    where, copy = (None, lines) if lines else (advice.where, advice.copy) if advice else (None, None)
+    return DoctorFinding(layer, finding.check, kind, finding.what, finding.means, words, where, copy)
+
+
+def _worst(states: Sequence[State]) -> State:
+    return min(states, key=_WORST_FIRST.index, default="ok")

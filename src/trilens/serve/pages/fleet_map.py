@@ -1,0 +1,86 @@
+"""/api/fleet: every node and GPU as it is now, for a map of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from trilens.serve.envelope import success
+from trilens.serve.pages.fleet_columns import Seen, fleet_answer
+from trilens.serve.pages.fleet_shared import SharedAnswer
+from trilens.serve.routes import route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from trilens.model.finding import FindingInterval
+    from trilens.model.incident import Incident
+    from trilens.model.query import QueryGuard
+    from trilens.serve.detection.keeper import DetectionState
+    from trilens.serve.gpu_bindings import GpuBindings
+    from trilens.serve.intakes import Intakes
+    from trilens.serve.pages.fleet_machines import KnownMachines
+    from trilens.serve.pages.fleet_scene import KeptScene
+    from trilens.serve.questions import Questions
+
+PATH: Final = "/api/fleet"
+_OLD_MS: Final = 60_000  # looks are 5 s apart
+
+
+class FleetApi:
+    """`intakes` is None where nothing is watched."""
+
+    def __init__(
+        self,
+        scene: KeptScene,
+        gpus: GpuBindings,
+        machines: KnownMachines,
+        detection: Callable[[], DetectionState],
+        incidents: Callable[[], Sequence[Incident]],
+        intakes: Intakes | None,
+        questions: Questions,
+    ) -> None:
+        self._scene = scene
+        self._gpus = gpus
+        self._machines = machines
+        self._detection = detection
+        self._incidents = incidents
+        self._intakes = intakes
+        self._questions = questions
+        self._shared = SharedAnswer(self._body, questions)
+
+    def routes(self) -> list[Route]:
+        return [route(PATH, self.show)]
+
+    async def show(self, request: Request) -> Response:
+        return await self._shared.answer(request)
+
+    def _body(self, guard: QueryGuard) -> bytes:
+        warnings = self._intakes.warnings() if self._intakes is not None else []
+        now = self._gpus.now
+        if now.trouble:
+            warnings.append(f"GPUs may be shown as they were: {now.trouble}")
+        warnings += look_warnings(self._scene, self._questions.now_ms())
+        findings: Sequence[FindingInterval] = self._detection().open
+        seen = Seen(
+            self._scene.now,
+            now,
+            self._gpus.held,
+            self._machines.lasting(guard),
+            findings,
+            self._incidents(),
+        )
+        return success(msgspec.json.encode(fleet_answer(seen)), warnings)
+
+
+def look_warnings(scene: KeptScene, now_ms: int) -> list[str]:
+    """Why what a page shows may not be what is now."""
+    if scene.now is None:
+        return ["nothing was looked at yet: the server has only just begun"]
+    age_ms = now_ms - scene.now.now_ms
+    return [f"this is as it was {age_ms // 1000:,} s ago: no look since"] if age_ms > _OLD_MS else []

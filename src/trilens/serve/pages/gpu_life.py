@@ -1,0 +1,203 @@
+"""/api/gpus/{uuid}/life: one GPU over a span of time: who held it, what broke, what it read, what it cost."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from trilens.ledger.answers.cost import by_keys, whole_hours
+from trilens.model.errors import NotFound, TrilensError
+from trilens.model.ledger_sums import Dimension, Window
+from trilens.serve.event_answers import WorkloadName
+from trilens.serve.money.cost_view import amount_text
+from trilens.serve.money.spending_answer import BucketAnswer
+from trilens.serve.pages.fleet_columns import LOST, REPORTING, SILENT
+from trilens.serve.pages.gpu_life_answers import (
+    GpuLife,
+    HeldSpan,
+    LifeCurves,
+    LifeEvent,
+    LifeFinding,
+    ReportingSpan,
+)
+from trilens.serve.pages.gpu_life_curves import life_curves, moments
+from trilens.serve.routes import route
+from trilens.store.workloads import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from trilens.ledger.source import LedgerBook
+    from trilens.model.gpu import BindingInterval, GpuInterval
+    from trilens.model.query import QueryGuard
+    from trilens.serve.detection.finding_log import FindingLog
+    from trilens.serve.gpu_bindings import GpuBindings
+    from trilens.serve.pages.gpu_life_curves import Asks
+    from trilens.serve.questions import Questions
+    from trilens.store.events import EventRecords
+    from trilens.store.gpus import GpuRecords
+    from trilens.store.workloads import WorkloadRecords
+
+PATH: Final = "/api/gpus/{uuid}/life"
+_SHOWN_MS: Final = 12 * 3_600_000
+_MOST_EVENTS: Final = 2_000  # read of its node: a broken GPU may write thousands of lines an hour
+_EVENTS_SHOWN: Final = 200
+_UUID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_NO_CURVES: Final = LifeCurves([], [], [], [], [])
+
+
+class GpuLifeApi:
+    """`bindings` tells of the present."""
+
+    def __init__(
+        self,
+        gpus: GpuRecords,
+        workloads: WorkloadRecords,
+        events: EventRecords,
+        findings: FindingLog,
+        book: LedgerBook,
+        asked: Asks,
+        bindings: GpuBindings,
+        questions: Questions,
+    ) -> None:
+        self._gpus = gpus
+        self._workloads = workloads
+        self._events = events
+        self._findings = findings
+        self._book = book
+        self._asked = asked
+        self._bindings = bindings
+        self._questions = questions
+
+    def routes(self) -> list[Route]:
+        return [route(PATH, self.show)]
+
+    async def show(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        uuid = request.path_params["uuid"]
+        from_ms, to_ms = params.span_ms(self._questions.now_ms(), _SHOWN_MS)
+        warnings: list[str] = []
+        is_one = _UUID.fullmatch(uuid) is not None
+        curves = await self._curves(uuid, (from_ms, to_ms), warnings) if is_one else _NO_CURVES
+
+        def read(guard: QueryGuard) -> GpuLife:
+            known = self._gpus.gpus_named({uuid}, to_ms, guard) if is_one else []
+            if not known:
+                raise NotFound(f"no GPU {uuid!r} is known at that time", hint="/api/fleet has them all")
+            gpu = known[-1].gpu
+            span = (from_ms, to_ms)
+            buckets, currency = self._buckets(uuid, span, guard)
+            return GpuLife(
+                uuid,
+                gpu.cluster,
+                gpu.node,
+                gpu.index or None,
+                gpu.model or None,
+                self._state(known),
+                from_ms,
+                to_ms,
+                min(one.from_ms for one in known),
+                self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard),
+                [ReportingSpan(one.from_ms, one.to_ms, one.gpu.node) for one in _within(known, span)],
+                self._what_happened(uuid, gpu.node, gpu.index, span, guard),
+                self._found(uuid, span),
+                curves,
+                buckets,
+                currency,
+            )
+
+        return await self._questions.answer(request, read, warnings)
+
+    def _state(self, known: Sequence[GpuInterval]) -> str:
+        """Of the whole device: it reports if any instance of it does."""
+        keys = {one.gpu.key for one in known}
+        now = self._bindings.now
+        if any(key in now.gpus for key in keys):
+            return REPORTING
+        is_lost = any(gone.gpu.key in keys for node in now.nodes for gone in node.named)
+        return LOST if is_lost else SILENT
+
+    def _held(
+        self, bindings: Sequence[BindingInterval], span: tuple[int, int], guard: QueryGuard
+    ) -> list[HeldSpan]:
+        pods = {(one.binding.pod.namespace, one.binding.pod.name, one.binding.pod.uid) for one in bindings}
+        members = self._workloads.members_among(pods, Span(*span), guard)
+        workloads = {one.membership.pod: one.membership.workload for one in members}
+        found = []
+        for one in bindings:
+            pod, key = one.binding.pod, workloads.get(one.binding.pod)
+            share = one.binding.share
+            found.append(
+                HeldSpan(
+                    one.from_ms,
+                    one.to_ms,
+                    WorkloadName(*key) if key is not None else None,
+                    pod.namespace,
+                    pod.name,
+                    one.binding.rank,
+                    str(share) if share is not None else None,
+                    one.binding.gpu.instance or None,
+                )
+            )
+        return found
+
+    def _what_happened(
+        self, uuid: str, node: str, number: str, span: tuple[int, int], guard: QueryGuard
+    ) -> list[LifeEvent]:
+        """Newest first. Some lines of a kernel name the GPU by its number alone."""
+        told = self._events.between(*span, node=node, limit=_MOST_EVENTS, guard=guard)
+        own = [
+            LifeEvent(one.t_ms, one.kind.value, one.code, one.title, one.asks, one.text)
+            for one in told
+            if one.uuid == uuid or (one.uuid is None and one.gpu is not None and str(one.gpu) == number)
+        ]
+        return own[:_EVENTS_SHOWN]
+
+    def _found(self, uuid: str, span: tuple[int, int]) -> list[LifeFinding]:
+        return [
+            LifeFinding(
+                one.key.id,
+                one.finding.code,
+                one.finding.severity.value,
+                one.finding.text,
+                one.finding.action,
+                one.finding.onset_ms,
+                one.ended_ms,
+            )
+            for one in self._findings.during(*span)
+            if one.finding.subject.gpu == uuid
+        ][::-1]
+
+    async def _curves(self, uuid: str, span: tuple[int, int], warnings: list[str]) -> LifeCurves:
+        try:
+            return await life_curves(self._asked, uuid, moments(*span))
+        except TrilensError as e:
+            warnings.append(f"what it read is not known: {e}")
+            return _NO_CURVES
+
+    def _buckets(
+        self, uuid: str, span: tuple[int, int], guard: QueryGuard
+    ) -> tuple[list[BucketAnswer], str | None]:
+        """In whole hours, which is what the ledger has."""
+        window = Window(*whole_hours(*span), {Dimension.GPU: (uuid,)})
+        sums = by_keys(self._book.sums([Dimension.BUCKET], window, guard=guard))
+        currencies = sorted({one.currency for one in sums if one.currency})
+        shown = [
+            BucketAnswer(
+                str(one.keys[0]),
+                one.gpu_ms,
+                amount_text(one.quanta) if one.currency and not one.unpriced_ms else None,
+            )
+            for one in sums
+            if not one.currency or one.currency == currencies[0]
+        ]
+        return shown, currencies[0] if currencies else None
+
+
+def _within(known: Iterable[GpuInterval], span: tuple[int, int]) -> list[GpuInterval]:
+    from_ms, _ = span
+    return [one for one in known if one.to_ms is None or one.to_ms > from_ms]

@@ -1,0 +1,159 @@
+"""/api/now: the page that people see first, in one answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from trilens.model.ledger import HOUR_MS
+from trilens.model.ledger_sums import Window
+from trilens.serve.money.cost_params import read_window
+from trilens.serve.pages.now_answers import NowPageAnswer
+from trilens.serve.pages.now_changes import DAY_MS, before, changes, new_incidents
+from trilens.serve.pages.now_money import INCIDENTS, incidents_now, money_now, unbooked_gpus
+from trilens.serve.routes import route
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from trilens.ledger.source import FactSource, LedgerBook
+    from trilens.model.incident import Incident
+    from trilens.model.query import QueryGuard
+    from trilens.serve.gpu_bindings import GpusNow
+    from trilens.serve.incidents.incidents_api import KeptIncidents, OpenIncidents
+    from trilens.serve.pages.now_changes import Before
+    from trilens.serve.pages.now_money import MoneyNow
+    from trilens.serve.questions import Questions
+
+_LASTS_MS: Final = 12 * HOUR_MS
+_FRESH_S: Final = 15.0  # money is booked once a minute: asked for so often, it is told soon enough
+_OLD_S: Final = 90.0  # nobody looked for so long: who comes first waits for what is new
+_KEPT_SPANS: Final = 32
+_NEW_INCIDENTS: Final = 500
+
+
+class GpusSeen(Protocol):
+    @property
+    def now(self) -> GpusNow: ...
+
+
+class _Known(NamedTuple):
+    """What takes long to work out, and when that was done."""
+
+    made_s: float
+    money: MoneyNow
+    lately: Sequence[Incident]
+
+
+class NowApi:
+    """Money is the same for all who look, and at most 90 s old; incidents and GPUs are of now."""
+
+    def __init__(
+        self,
+        book: LedgerBook,
+        facts: FactSource,
+        lasting: OpenIncidents,
+        kept: KeptIncidents,
+        gpus: GpusSeen,
+        questions: Questions,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._book = book
+        self._facts = facts
+        self._lasting = lasting
+        self._kept = kept
+        self._gpus = gpus
+        self._questions = questions
+        self._clock_s = clock_s
+        self._known: dict[tuple[int, int], _Known] = {}
+        self._renewing: set[tuple[int, int]] = set()
+        self._at_work = threading.Lock()
+        self._before: tuple[int, Before | None] = (0, None)
+
+    def routes(self) -> list[Route]:
+        return [route("/api/now", self.now)]
+
+    async def now(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
+        asked = read_window(params, now_ms, _LASTS_MS)
+        window = Window(asked.from_ms, asked.to_ms)
+        trouble = self._gpus.now.trouble
+        warnings = [f"GPUs may be shown as they were: {trouble}"] if trouble else []
+        return await self._questions.answer(
+            request, lambda guard: self._answer(window, now_ms, guard), warnings
+        )
+
+    def _answer(self, window: Window, now_ms: int, guard: QueryGuard) -> NowPageAnswer:
+        known = self._looked_up(window, now_ms, guard)
+        money, was = known.money, known.money.before
+        lasting, gpus = self._lasting.open(), self._gpus.now
+        every = {one.id: one for one in (*known.lately, *lasting)}
+        new = new_incidents(every.values(), _since_ms(was, now_ms), money.currency)
+        return NowPageAnswer(
+            now_ms,
+            money.currency or None,
+            was.at_ms if was is not None else None,
+            was.is_yesterday if was is not None else False,
+            money.burn,
+            list(money.gpus) if money.gpus is not None else unbooked_gpus(gpus),
+            incidents_now(lasting, money),
+            max(0, len(lasting) - INCIDENTS),
+            money.money,
+            list(money.teams),
+            list(money.workloads),
+            changes(money.rates, money.rates_before, new, gpus.nodes),
+            list(money.doubts),
+        )
+
+    def _looked_up(self, window: Window, now_ms: int, guard: QueryGuard) -> _Known:
+        """What is not fresh is told once more, while it is worked out anew for those who come next."""
+        key = window.from_ms, window.to_ms
+        with self._at_work:  # who comes meanwhile waits for the same
+            known = self._known.get(key)
+            age_s = self._clock_s() - known.made_s if known is not None else 0.0
+            if known is None or age_s > _OLD_S:
+                known = self._made(window, now_ms, guard)
+                self._keep(key, known)
+            elif age_s > _FRESH_S and key not in self._renewing:
+                self._renewing.add(key)
+                self._questions.runner.later(lambda guard: self._renew(window, now_ms, guard))
+            return known
+
+    def _renew(self, window: Window, now_ms: int, guard: QueryGuard) -> None:
+        key = window.from_ms, window.to_ms
+        try:
+            known = self._made(window, now_ms, guard)
+            with self._at_work:
+                self._keep(key, known)
+        finally:
+            self._renewing.discard(key)
+
+    def _keep(self, key: tuple[int, int], known: _Known) -> None:
+        self._known.pop(key, None)
+        self._known[key] = known
+        while len(self._known) > _KEPT_SPANS:
+            del self._known[next(iter(self._known))]
+
+    def _made(self, window: Window, now_ms: int, guard: QueryGuard) -> _Known:
+        was = self._compared(now_ms, guard)
+        money = money_now(self._book, self._facts, window, now_ms, was, guard)
+        since_ms = _since_ms(was, now_ms)
+        lately = self._kept.during(since_ms, now_ms, limit=_NEW_INCIDENTS, guard=guard)
+        return _Known(self._clock_s(), money, lately)
+
+    def _compared(self, now_ms: int, guard: QueryGuard) -> Before | None:
+        """Hours that are over seldom change: looked up once an hour, and while there is none."""
+        hour = now_ms // HOUR_MS
+        if self._before[0] != hour or self._before[1] is None:
+            self._before = hour, before(self._book, now_ms, guard)
+        return self._before[1]
+
+
+def _since_ms(was: Before | None, now_ms: int) -> int:
+    return was.at_ms if was is not None else now_ms - DAY_MS

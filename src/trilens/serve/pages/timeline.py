@@ -1,0 +1,231 @@
+"""/api/workloads/.../timeline: a workload's three layers, its troubles and its money on one grid of time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from trilens.model.errors import NotFound, RequestError, TrilensError
+from trilens.serve.envelope import success
+from trilens.serve.event_answers import WorkloadName
+from trilens.serve.pages.timeline_answers import RankLayer, TimelineAnswer
+from trilens.serve.pages.timeline_gpu_memory import GpuMemory
+from trilens.serve.pages.timeline_gpus import (
+    GpuReadings,
+    WorkloadGpus,
+    figures_of,
+    gpu_layer,
+)
+from trilens.serve.pages.timeline_grid import asked_grid, told
+from trilens.serve.pages.timeline_money import money_layer
+from trilens.serve.pages.timeline_platform import EVENTS_READ, platform_layer, troubles
+from trilens.serve.pages.timeline_program import places_of, program_layer, some_steps
+from trilens.serve.routes import route
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    from trilens.ledger.source import LedgerBook
+    from trilens.model.event import EventRecord
+    from trilens.model.finding import FindingInterval
+    from trilens.model.gpu import BindingInterval
+    from trilens.model.incident import Incident
+    from trilens.model.query import QueryGuard
+    from trilens.model.run import RunId
+    from trilens.serve.own_queries import OwnQueries
+    from trilens.serve.pages.timeline_answers import (
+        MoneyLayer,
+        PlatformLayer,
+        ProgramLayer,
+        TroubleSpan,
+    )
+    from trilens.serve.pages.timeline_grid import Grid
+    from trilens.serve.pages.timeline_subject import Subject, Subjects
+    from trilens.serve.params import Params
+    from trilens.serve.questions import Questions
+    from trilens.store.gpus import GpuRecords
+    from trilens.store.step_grids import Seat, StepTimes
+
+PATH: Final = "/api/workloads/{cluster}/{namespace}/{kind}/{name}/timeline"
+_HALF_A_DAY_MS: Final = 43_200_000
+_INCIDENTS: Final = 1_000
+_STEPS_OF_RANK: Final = 160
+
+
+class Events(Protocol):
+    def between(
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        node: str | None = None,
+        limit: int,
+        guard: QueryGuard | None = None,
+    ) -> Sequence[EventRecord]: ...
+
+
+class Findings(Protocol):
+    def during(
+        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> Sequence[FindingInterval]: ...
+
+
+class Incidents(Protocol):
+    def during(
+        self, from_ms: int, to_ms: int, *, limit: int | None = None, guard: QueryGuard | None = None
+    ) -> Sequence[Incident]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSources:
+    """What its layers are read from. Thread-safe all."""
+
+    subjects: Subjects
+    gpus: GpuRecords
+    events: Events
+    findings: Findings
+    incidents: Incidents
+    book: LedgerBook
+    queries: OwnQueries
+
+
+class _Read(NamedTuple):
+    """All but the GPUs' readings, which may be on another server."""
+
+    subject: Subject
+    program: ProgramLayer
+    platform: PlatformLayer
+    troubles: list[TroubleSpan]
+    money: MoneyLayer
+    rank: _RankRead | None
+
+
+class _RankRead(NamedTuple):
+    seats: Sequence[Seat]  # one for each of its lives
+    step_ms: list[float | None]
+    own_ms: list[float | None]
+
+
+class TimelineApi:
+    def __init__(self, sources: TimelineSources, questions: Questions) -> None:
+        self._sources = sources
+        self._questions = questions
+        self._memory = GpuMemory(sources.queries, questions.now_ms)
+
+    def routes(self) -> list[Route]:
+        return [route(PATH, self.timeline)]
+
+    async def timeline(self, request: Request) -> Response:
+        params = await self._questions.params(request)
+        now_ms = self._questions.now_ms()
+        grid, rank = asked_grid(params, now_ms, _HALF_A_DAY_MS), asked_rank(params)
+        runner, wanted = self._questions.runner, request.path_params
+        guard = runner.guard()
+        read = await runner.run(request, guard, lambda: self._read(wanted, grid, rank, now_ms, guard))
+        warnings: list[str] = []
+        readings = await self._readings(request, read, grid, warnings)
+        return await self._questions.answer_bytes(
+            request, lambda _guard: success(msgspec.json.encode(_answer(read, readings, grid)), warnings)
+        )
+
+    async def _readings(self, request: Request, read: _Read, grid: Grid, warnings: list[str]) -> GpuReadings:
+        sources, runner = self._sources, self._questions.runner
+
+        async def bindings() -> Sequence[BindingInterval]:
+            guard = runner.guard()
+            pods = [one.membership.pod for one in read.subject.history.members]
+            return await runner.run(
+                request, guard, lambda: sources.gpus.bindings_of(pods, grid.end_ms, guard)
+            )
+
+        was_there = np.array([bool(placed) for placed in read.platform.placed])
+        try:
+            return await self._memory.read(WorkloadGpus(read.subject.key, was_there, bindings), grid)
+        except TrilensError as e:
+            warnings.append(f"its GPUs could not be asked about: {e}")
+            return GpuReadings({}, {})
+
+    def _read(
+        self, wanted: Mapping[str, str], grid: Grid, rank: int | None, now_ms: int, guard: QueryGuard
+    ) -> _Read:
+        sources = self._sources
+        subject = sources.subjects.find(wanted, now_ms, guard)
+        runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
+        grids = sources.subjects.grids
+        ranks = grids.ranks(runs[-1].run, guard) if runs else None
+        program, times = program_layer(grids, runs, ranks, grid, guard)
+        span = (grid.start_ms, min(grid.end_ms, now_ms))
+        events = sources.events.between(*span, limit=EVENTS_READ, guard=guard)
+        found = troubles(
+            subject.key,
+            sources.incidents.during(*span, limit=_INCIDENTS, guard=guard),
+            sources.findings.during(*span, guard=guard),
+        )
+        return _Read(
+            subject,
+            program,
+            platform_layer(subject.history, events, grid, now_ms),
+            found,
+            money_layer(sources.book, subject.key, subject.life, grid, guard),
+            self._rank(rank, runs[-1].run, times, grid, guard) if rank is not None and runs else None,
+        )
+
+    def _rank(
+        self, rank: int, run: RunId, times: StepTimes | None, grid: Grid, guard: QueryGuard
+    ) -> _RankRead:
+        grids = self._sources.subjects.grids
+        seats = grids.seats(run, rank=rank, guard=guard)
+        if not seats:
+            raise NotFound(f"{run} has no rank {rank}", hint="/ranks has those that there are")
+        step_ms, own_ms = grid.empty(), grid.empty()
+        if times is not None and len(times):
+            chosen = np.unique(times.step[some_steps(times, _STEPS_OF_RANK)]).tolist()
+            read = grids.steps(run, chosen, rank=rank, guard=guard)
+            places = places_of(times, read.step, read.attempt)
+            known = places >= 0
+            slots = (times.t_us[places[known]] // 1000 - grid.start_ms) // grid.width_ms
+            step_ms[slots] = read.us[known] / 1000
+            own_ms[slots] = (read.us - read.sync_us)[known] / 1000
+        return _RankRead(seats, told(step_ms, 4), told(own_ms, 4))
+
+
+def _answer(read: _Read, readings: GpuReadings, grid: Grid) -> TimelineAnswer:
+    rank = read.rank
+    return TimelineAnswer(
+        WorkloadName(*read.subject.key),
+        grid.start_ms,
+        grid.width_ms,
+        grid.slots,
+        read.program,
+        read.platform,
+        gpu_layer(readings, grid),
+        read.troubles,
+        read.money,
+        None
+        if rank is None
+        else RankLayer(
+            rank.seats[-1].rank,
+            rank.seats[-1].pod,
+            rank.seats[-1].node or None,
+            rank.seats[-1].gpu,
+            rank.step_ms,
+            rank.own_ms,
+            figures_of(readings, [(one.started_ms, one.gpu) for one in rank.seats], grid),
+        ),
+    )
+
+
+def asked_rank(params: Params) -> int | None:
+    written = params.first("rank")
+    if not written:
+        return None
+    if not written.isascii() or not written.isdecimal() or len(written) > 9:
+        raise RequestError(f'invalid parameter "rank": {written!r} is no rank')
+    return int(written)

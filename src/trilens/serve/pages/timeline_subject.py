@@ -1,0 +1,80 @@
+"""Whom a timeline is about: a workload by its path, and the runs that its pods trained."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from trilens.serve.pages.timeline_money import Life
+from trilens.serve.run_workloads import workloads_of
+from trilens.serve.workloads import workload_named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trilens.lineage.source import RunSource
+    from trilens.model.life import MembershipInterval, PhaseInterval
+    from trilens.model.query import QueryGuard
+    from trilens.model.workload import WorkloadKey
+    from trilens.store.step_grids import RunSeen, StepGrids
+    from trilens.store.workloads import WorkloadHistory, WorkloadRecords
+
+_MINUTE_MS: Final = 60_000  # clocks differ
+_KEPT_S: Final = 4.0
+_KEPT: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    history: WorkloadHistory
+    runs: Sequence[RunSeen]  # the earliest first
+    life: Life
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.history.record.key
+
+
+class Subjects:
+    """Thread-safe. What was found holds for a moment: a page asks several things about it at once."""
+
+    def __init__(self, workloads: WorkloadRecords, runs: RunSource, grids: StepGrids) -> None:
+        self.workloads = workloads
+        self.runs = runs
+        self.grids = grids
+        self._found: dict[tuple[str, ...], tuple[float, Subject]] = {}
+
+    def find(self, wanted: Mapping[str, str], now_ms: int, guard: QueryGuard) -> Subject:
+        """Raises NotFound."""
+        path = tuple(wanted[part] for part in ("cluster", "namespace", "kind", "name"))
+        at_s, found = self._found.get(path, (0.0, None))
+        now_s = time.monotonic()
+        if found is None or now_s - at_s > _KEPT_S:
+            found = self._find(wanted, now_ms, guard)
+            self._found = {
+                key: kept for key, kept in [*self._found.items()][-_KEPT:] if now_s - kept[0] <= _KEPT_S
+            } | {path: (now_s, found)}
+        return found
+
+    def _find(self, wanted: Mapping[str, str], now_ms: int, guard: QueryGuard) -> Subject:
+        history = workload_named(self.workloads, wanted, now_ms, guard)
+        every: list[MembershipInterval | PhaseInterval] = [*history.members, *history.phases]
+        to_ms = max(one.to_ms if one.to_ms is not None else now_ms for one in every)
+        life = Life(min(one.from_ms for one in every), to_ms)
+        return Subject(history, self._runs(history, life, guard), life)
+
+    def _runs(self, history: WorkloadHistory, life: Life, guard: QueryGuard) -> Sequence[RunSeen]:
+        begin_ms, end_ms = life.from_ms - _MINUTE_MS, life.to_ms + _MINUTE_MS
+        pods = [one.membership.pod for one in history.members]
+        found = self.grids.runs_of_pods(
+            ((pod.namespace, pod.name, pod.uid) for pod in pods), begin_ms, end_ms, guard
+        )
+        if found:
+            return found
+        # Without Kubernetes its members are processes: which ones, only their starts tell.
+        nodes = {one.node for one in history.members if one.node}
+        near = self.grids.runs_without_pods(nodes, begin_ms, end_ms, guard)
+        processes = self.runs.processes([one.run for one in near], guard=guard)
+        of_runs = workloads_of(processes, self.workloads, guard)
+        return [one for one in near if history.record.key in of_runs.get(one.run, ())]

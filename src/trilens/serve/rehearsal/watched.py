@@ -1,0 +1,214 @@
+"""A simulated cluster, watched for hours of its own time by all that a server has: what is scraped and told,
+rules, detectors and incidents. What is found is what a server would have found; nobody asks the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Final
+
+from trilens.alert.incidents.incidents import Incidents
+from trilens.collect.current_series import CurrentSeries
+from trilens.detect.detectors import all_detectors
+from trilens.detect.records import RankRecords
+from trilens.detect.watch import Watch
+from trilens.model.labels import METRIC_NAME, make_labels
+from trilens.resolve.phase_metrics import PhaseSample
+from trilens.serve.detection.asked import Asked
+from trilens.serve.detection.finding_series import finding_samples
+from trilens.serve.detection.gpu_window import GpuWindow
+from trilens.serve.detection.keeper import DetectionKeeper
+from trilens.serve.detection.places import GpusSeen
+from trilens.serve.detection.scenes import Scenes, Sources
+from trilens.serve.detection.scraped_ranks import ScrapedRanks
+from trilens.serve.gpu_bindings import GpuBindings
+from trilens.serve.gpu_reports import StoredReports
+from trilens.serve.incidents.keeper import IncidentKeeper
+from trilens.serve.incidents.workload_costs import WorkloadCosts
+from trilens.serve.kube_state import KubeStateExport
+from trilens.serve.own_queries import EmbeddedQueries
+from trilens.serve.rehearsal.events import KernelEvents
+from trilens.serve.rehearsal.merged_runs import MergedRuns
+from trilens.serve.rehearsal.objects import FollowedObjects
+from trilens.serve.rehearsal.ranks import TellingRanks
+from trilens.serve.rehearsal.rule_blocks import STEP_MS, RuleBlocks
+from trilens.serve.rehearsal.telemetry import ScrapedTelemetry
+from trilens.serve.run_programs import RunPrograms
+from trilens.serve.workload_metrics import as_series, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from trilens.alert.rule import RuleGroup
+    from trilens.detect.scene import Scene
+    from trilens.detect.watch import Changes
+    from trilens.ledger.prices.book import Prices
+    from trilens.model.labels import Labels
+    from trilens.model.run_commit import RunCommit
+    from trilens.simulate.world import World
+    from trilens.store.store import Store
+
+_LOOK_MS: Final = 30_000  # the longest after which detectors do not think that they were away
+_REST_MS: Final = 120_000  # where nothing changes: samples and steps are taken in, and nobody looks
+_GLANCE_MS: Final = 480_000  # how far looks are apart there: detectors forget steps that nobody asks for
+_BLOCK_MS: Final = 8 * STEP_MS
+_STATE_MS: Final = 60_000
+_QUIET_MS: Final = 3 * _LOOK_MS
+
+
+class WatchedWorld:
+    """Use as a context manager; `go_on` as often as wanted. Times are the world's."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        cluster: str,
+        groups: Sequence[RuleGroup],
+        prices: Prices,
+        is_dense: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        """`is_dense` says when detectors look at every moment and not only now and then; after each pause it
+        is for them as after a restart of the server."""
+        self.world = world
+        self._store = store
+        self._cluster = cluster
+        self._start_ms = world.now_ms
+        self._records = RankRecords()
+        self._state = KubeStateExport([cluster], "on", store, clock=self._now_s, now_ms=self._now_ms)
+        self._objects = FollowedObjects(world, store, cluster, self._state)
+        self._telemetry = ScrapedTelemetry(world, store, cluster, training=True)
+        self._events = KernelEvents(world, store)
+        self._runs = MergedRuns(store.runs)
+        self._ranks = TellingRanks(world, self._runs, _LOOK_MS / 1000, on_kept=self._take)
+        self._programs = RunPrograms(self._ranks.intake, store.runs, store.workloads, None, None)
+        self._gpus = GpuBindings(
+            store.gpus, StoredReports(store), self._objects, samples=store, machines=store.machines
+        )
+        self._current = CurrentSeries(store)
+        self._findings = CurrentSeries(store)  # while nobody looks
+        self._loop = asyncio.new_event_loop()
+        self._asking = threading.Thread(target=self._loop.run_forever, name="rehearsal", daemon=True)
+        asked = Asked(EmbeddedQueries(store, self._now_ms))
+        asked.ask_in(self._loop)
+        scenes = Scenes(self._sources(asked))
+        self._watch = Watch(all_detectors(), quiet_ms=_QUIET_MS)
+        self.detection = DetectionKeeper(scenes, self._watch, store.findings, store, clock_ms=self._now_ms)
+        costs = WorkloadCosts(lambda: prices, store.machines, lambda: self._gpus.held)
+        self._told_ms = self._start_ms
+        self.incidents = IncidentKeeper(
+            Incidents(costs), store.incidents, costs, clock_ms=lambda: self._told_ms
+        )
+        self._looks: list[tuple[int, Scene, Changes]] = []  # since rules were last evaluated
+        self.detection.listen(lambda scene, changes: self._looks.append((self._now_ms(), scene, changes)))
+        self._rules = RuleBlocks(groups, store)
+        self._ruled_ms = self._start_ms
+        self._is_dense = is_dense
+        self._was_dense = True
+
+    def _sources(self, asked: Asked) -> Sources:
+        return Sources(
+            GpuWindow(asked),
+            ScrapedRanks(asked),
+            self._records,
+            self._ranks.intake,
+            self._store.runs,
+            self._programs.members,
+            lambda: GpusSeen(self._gpus.now.gpus, self._gpus.held, self._gpus.now.told.reports),
+            self._store.events,
+            lambda: (),
+            self._objects,
+        )
+
+    def __enter__(self) -> WatchedWorld:
+        self._asking.start()
+        self._objects.look()
+        self._gpus.look(self._start_ms)  # the machines are paid from the beginning on
+        self.detection.take_up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ranks.stop()
+        self._runs.flush()
+        self._rules.stop(self.world.now_ms + 1)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._asking.join()
+        self._loop.close()
+
+    def go_on(self, to_ms: int) -> None:
+        while self.world.now_ms < to_ms:
+            before_ms = self.world.now_ms
+            dense = self._is_dense(before_ms)
+            self.world.advance(min(to_ms, before_ms + (_LOOK_MS if dense else _REST_MS)))
+            self._take_in()
+            if self._is_due(_STATE_MS):
+                self._tell_state()
+            if dense or self._is_due(_GLANCE_MS):
+                self._look()
+            else:
+                self._show_findings()
+            self._was_dense = dense
+            if self._is_due(_BLOCK_MS) or self.world.now_ms == to_ms:
+                self._rule()
+
+    def _look(self) -> None:
+        if not self._was_dense:
+            self._watch.restore((), self.world.now_ms)
+        self._programs.look()
+        self.detection.look()
+
+    def _show_findings(self) -> None:
+        """What was found last still holds: as series, too, which rules read."""
+        open_now = list(finding_samples(self.detection.state.open))
+        shown = [
+            PhaseSample(metric, {name: text for name, text in labels.items() if text}, value)
+            for metric, labels, value in open_now
+        ]
+        self._findings.write(as_series(shown), self.world.now_ms)
+
+    def _rule(self) -> None:
+        """What rules say of the last minutes, and incidents of that and of what was found meanwhile."""
+        self._runs.flush()
+        told = self._rules.evaluate(self._ruled_ms, self.world.now_ms)
+        self._ruled_ms = self.world.now_ms
+        looks, self._looks = self._looks, []
+        moments = sorted({*told, *(at_ms for at_ms, _, _ in looks), self.world.now_ms})
+        seen = {at_ms: (scene, changes) for at_ms, scene, changes in looks}
+        for self._told_ms in moments:
+            if self._told_ms in told:
+                self.incidents.take_alerts(told[self._told_ms])
+            if self._told_ms in seen:
+                self.incidents.take_look(*seen[self._told_ms])
+            self.incidents.work()
+
+    def _take_in(self) -> None:
+        self._objects.look()
+        self._events.look()
+        self._telemetry.look()
+        self._ranks.look()
+
+    def _tell_state(self) -> None:
+        now_ms = self.world.now_ms
+        self._gpus.look(now_ms)
+        asyncio.run_coroutine_threadsafe(self._state.tell([self._cluster]), self._loop).result()
+        shown = as_series(measured(self._objects.resolver, now_ms))
+        self._current.write({**shown, **self._of_runs()}, now_ms)
+
+    def _of_runs(self) -> dict[Labels, float]:
+        return {
+            make_labels({**sample.labels, METRIC_NAME: sample.name}): sample.value
+            for metric in self._programs.metrics()
+            for sample in metric.samples
+        }
+
+    def _take(self, commit: RunCommit) -> None:
+        self._records.take(commit, self.world.now_ms)
+
+    def _is_due(self, every_ms: int) -> bool:
+        return (self.world.now_ms - self._start_ms) % every_ms == 0
+
+    def _now_ms(self) -> int:
+        return self.world.now_ms
+
+    def _now_s(self) -> float:
+        return self.world.now_ms / 1000

@@ -1,0 +1,86 @@
+// An answer that keeps itself fresh while somebody looks at it.
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, type Answer } from "./client";
+
+export interface Live<T> {
+  data: T | undefined;
+  warnings: string[];
+  error: ApiError | undefined;
+  isLoading: boolean;
+  atMs: number | null; // when `data` was answered
+  reload: () => void;
+}
+
+interface Options {
+  everyMs?: number; // asked once where it is left out
+}
+
+const SLOWEST_MS = 60_000;
+
+/** `key` names the question: another key is another question, null is none. What was answered to the same
+ *  question stays while a later ask fails. */
+export function useAnswer<T>(
+  key: string | null,
+  ask: (signal: AbortSignal) => Promise<Answer<T>>,
+  { everyMs }: Options = {},
+): Live<T> {
+  const [state, setState] = useState<{ key: string | null } & Omit<Live<T>, "reload">>(() => unasked<T>(key));
+  const latest = useRef(ask);
+  latest.current = ask;
+  const again = useRef<() => void>(() => undefined);
+
+  useEffect(() => {
+    if (key === null) {
+      setState(unasked<T>(null));
+      return;
+    }
+    const leaving = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let failures = 0;
+    let isAsking = false;
+    setState((before) => (before.key === key ? before : { ...unasked<T>(key), data: before.data, isLoading: true }));
+
+    const next = () => {
+      clearTimeout(timer);
+      const delayMs = failures > 0 ? Math.min(SLOWEST_MS, 1000 * 2 ** failures) : everyMs;
+      if (delayMs !== undefined && !document.hidden) timer = setTimeout(() => void once(), delayMs);
+    };
+    const once = async () => {
+      if (isAsking) return;
+      isAsking = true;
+      try {
+        const { data, warnings } = await latest.current(leaving.signal);
+        failures = 0;
+        setState({ key, data, warnings, error: undefined, isLoading: false, atMs: Date.now() });
+      } catch (e) {
+        if (leaving.signal.aborted) return;
+        const error = e instanceof ApiError ? e : new ApiError("request", String(e));
+        failures = error.kind === "request" ? 0 : failures + 1;
+        // Another question's answer must not stand under this one's error.
+        setState((before) => ({ ...before, key, data: before.atMs === null ? undefined : before.data, error, isLoading: false }));
+      } finally {
+        isAsking = false;
+        if (!leaving.signal.aborted) next();
+      }
+    };
+    const seen = () => {
+      if (document.hidden) clearTimeout(timer);
+      else if (everyMs !== undefined || failures > 0) void once();
+    };
+    again.current = () => void once();
+    document.addEventListener("visibilitychange", seen);
+    void once();
+    return () => {
+      leaving.abort();
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", seen);
+    };
+  }, [key, everyMs]);
+
+  const reload = useCallback(() => again.current(), []);
+  return { ...state, reload };
+}
+
+function unasked<T>(key: string | null): { key: string | null } & Omit<Live<T>, "reload"> {
+  return { key, data: undefined, warnings: [], error: undefined, isLoading: key !== null, atMs: null };
+}

@@ -1,0 +1,162 @@
+// What was spent, by any two dimensions, over time, against the span before; what was for nothing, and what is to come.
+import { get } from "../../api/client";
+import { useAnswer } from "../../api/use";
+import { useParam, useRange, type Range } from "../../core/route";
+import { money } from "../../format/money";
+import { percent } from "../../format/numbers";
+import { Card } from "../../parts/card";
+import { Select } from "../../parts/inputs";
+import { Doubts, Empty, Shown } from "../../parts/states";
+import { spanText, wholeHours } from "../now/said";
+import { EVERY_MS } from "./asked";
+import { Budgets } from "./budgets";
+import { crossed, type Cost } from "./crossed";
+import { dimensionLabel, dimensions } from "./dimensions";
+import { Export } from "./export";
+import { ForNothing } from "./for_nothing";
+import { OverTime } from "./over_time";
+import { CrossTable } from "./table";
+import { Units } from "./units";
+import "./money.css";
+
+const SHARED = [
+  { value: "", label: "as set up" },
+  { value: "none", label: "nobody" },
+  { value: "by-cost", label: "who held the others" },
+];
+
+export default function Money() {
+  const range = useRange();
+  const [rows, setRows] = useParam("rows", "team");
+  const [columns, setColumns] = useParam("columns", "bucket");
+  const [share, setShare] = useParam("share");
+  const [filters, setFilters] = useFilters();
+  const span = wholeHours(range);
+  const asked = { ...span, where: filters, share };
+  const key = JSON.stringify(asked);
+  const by = rows === columns ? [rows] : [rows, columns];
+  const live = useAnswer(
+    `${key} ${by.join()}`,
+    (signal) => get("/api/cost", { query: { ...asked, by } }, signal),
+    { everyMs: EVERY_MS },
+  );
+  return (
+    <div class="money">
+      <Shown live={live} what="Adding up the money">
+        {(cost) => <Headline cost={cost} range={range} />}
+      </Shown>
+      <div class="money-tools row">
+        <Select label="Rows" value={rows} choices={dimensions} onChange={setRows} />
+        <Select label="Columns" value={columns} choices={dimensions} onChange={setColumns} />
+        <Select label="Free GPUs are paid by" value={share} choices={SHARED} onChange={setShare} />
+        {filters.map((one) => (
+          <button
+            key={one}
+            type="button"
+            class="money-filter"
+            onClick={() => setFilters(filters.filter((other) => other !== one))}
+            aria-label={`Only ${filterText(one)}: leave this out`}
+          >
+            only {filterText(one)} <span aria-hidden="true">✕</span>
+          </button>
+        ))}
+        {live.data !== undefined && <Export cost={live.data} query={{ ...span, where: filters }} />}
+      </div>
+      <OverTime asked={asked} columns={columns} currency={mainCurrency(live.data)} />
+      {live.data !== undefined && (
+        <Card
+          title={`By ${dimensionLabel(rows)}${rows === columns ? "" : ` and ${dimensionLabel(columns)}`}`}
+          note={live.data.compared ? "compared with the span before, as long" : "nothing is known of the span before"}
+        >
+          <CrossTable
+            cost={live.data}
+            found={crossed(live.data, mainCurrency(live.data))}
+            currency={mainCurrency(live.data)}
+            onOnly={(where) => setFilters([...filters, where])}
+          />
+        </Card>
+      )}
+      <div class="money-columns">
+        <ForNothing asked={{ ...span, where: filters }} range={range} />
+        <Budgets where={filters} />
+      </div>
+      <Units asked={{ ...span, where: filters }} />
+    </div>
+  );
+}
+
+/** Several in one parameter of the address, each escaped. */
+function useFilters(): [string[], (filters: string[]) => void] {
+  const [text, setText] = useParam("where");
+  const filters = text === "" ? [] : text.split(",").map(decodeURIComponent);
+  return [filters, (chosen) => setText([...new Set(chosen)].map(encodeURIComponent).join(","))];
+}
+
+function filterText(where: string): string {
+  const at = where.indexOf("=");
+  const value = where.slice(at + 1);
+  const name = dimensionLabel(where.slice(0, at));
+  return value === "" ? `without a ${name}` : `${name} ${value.split("/").at(-1) ?? value}`;
+}
+
+/** That of the largest amount; the others are told below the headline. */
+function mainCurrency(cost: Cost | undefined): string | null {
+  return cost?.totals[0]?.currency ?? null;
+}
+
+const FOR_USE = ["productive", "serving_busy", "checkpoint"];
+
+function Headline({ cost, range }: { cost: Cost; range: Range }) {
+  const [total, ...others] = cost.totals;
+  if (total?.now == null) {
+    return (
+      <Empty
+        what={`Nothing is booked ${spanText(range)}.`}
+        todo="An hour is booked within a minute of the first GPU that reports. Choose another span, or see what Doctor says."
+      />
+    );
+  }
+  const currency = total.currency ?? undefined;
+  const more = others.filter((line) => line.now !== null && line.currency !== null);
+  return (
+    <header class="money-headline">
+      <h1>
+        <strong>{total.now.amount === null ? "An unknown amount" : money(total.now.amount, currency)}</strong> were spent{" "}
+        {spanText(range)}
+        <span class="now-share">{[...said(cost)].join(" · ")}</span>
+      </h1>
+      {more.map((line) => (
+        <p key={line.currency}>and {money(line.now?.amount, line.currency ?? undefined)}, which is not in the figures below</p>
+      ))}
+      <Doubts lines={doubts(cost)} />
+    </header>
+  );
+}
+
+function* said(cost: Cost): Generator<string> {
+  const total = cost.totals[0];
+  const currency = total?.currency ?? undefined;
+  if (total?.change != null && total.change_ratio !== null) {
+    const change = Number(total.change);
+    const than = change > 0 ? "more" : "less";
+    const isSame = Math.abs(total.change_ratio) < 0.005;
+    const ratio = percent(Math.abs(total.change_ratio));
+    yield isSame ? "as much as in the span before" : `${money(Math.abs(change), currency)} (${ratio}) ${than} than in the span before`;
+  }
+  if (total?.now?.goodput != null) yield `goodput ${percent(total.now.goodput)}`;
+  if (cost.by.includes("bucket") && cost.left_out === 0 && total?.now?.amount != null) {
+    const useful = cost.lines
+      .filter((line) => line.currency === total.currency && FOR_USE.includes(String(line.keys["bucket"])))
+      .reduce((sum, line) => sum + Number(line.now?.amount ?? 0), 0);
+    const lost = Number(total.now.amount) - useful;
+    yield `${money(lost, currency)} (${percent(lost / Number(total.now.amount))}) for nothing`;
+  }
+}
+
+function doubts(cost: Cost): string[] {
+  const { hours } = cost;
+  const lines = cost.warnings.map((one) => (one.remedy ? `${one.text}: ${one.remedy}` : one.text));
+  if (hours.booked < hours.asked) lines.unshift(`${hours.asked - hours.booked} of ${hours.asked} hours are not booked.`);
+  if (cost.left_out > 0) lines.push(`${cost.left_out} smaller lines are left out.`);
+  return lines;
+}

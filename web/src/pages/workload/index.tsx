@@ -1,0 +1,82 @@
+// One workload: what its program, its pods and its GPUs did, on one axis of time, and what that cost.
+import { useMemo } from "preact/hooks";
+import { get } from "../../api/client";
+import { useAnswer } from "../../api/use";
+import { setParams, useParam, useRange, useRoute } from "../../core/route";
+import { Doubts, Failed, Loading } from "../../parts/states";
+import { Details } from "./details";
+import { Header } from "./header";
+import { Layers } from "./layers";
+import { endOf, healthOf } from "./model";
+import { RankHeat } from "./rank_heat";
+import { StepOfRun } from "./step";
+import { Why } from "./why";
+import "./workload.css";
+
+const WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}";
+const LIVE_MS = 10_000;
+const SLOWER_MS = 20_000;
+
+export default function Page() {
+  const { args } = useRoute();
+  const range = useRange();
+  const [rank, setRank] = useParam("rank");
+  const [step, setStep] = useParam("step");
+  const path = { cluster: "", namespace: "", kind: "", name: "", ...args };
+  const whose = `${path.cluster}/${path.namespace}/${path.kind}/${path.name}`;
+  const span = range.isLive ? range.text : `${range.fromMs}-${range.toMs}`;
+  const time = () => ({ from: range.fromMs / 1000, to: range.isLive ? undefined : range.toMs / 1000 });
+  const everyMs = range.isLive ? LIVE_MS : undefined;
+
+  const detail = useAnswer(`detail ${whose}`, (signal) => get(WORKLOAD, { path }, signal), { everyMs: LIVE_MS });
+  const runs = useAnswer(`runs ${whose}`, (signal) => get("/api/runs", { query: { workload: whose, limit: 5 } }, signal), { everyMs: LIVE_MS });
+  const timeline = useAnswer(
+    `timeline ${whose} ${span} ${rank}`,
+    (signal) => get(`${WORKLOAD}/timeline`, { path, query: { ...time(), points: 360, rank } }, signal),
+    { everyMs },
+  );
+  const ranks = useAnswer(
+    `ranks ${whose} ${span}`,
+    (signal) => get(`${WORKLOAD}/ranks`, { path, query: { ...time(), columns: 180, rows: 256 } }, signal),
+    { everyMs: everyMs === undefined ? undefined : SLOWER_MS },
+  );
+  const run = runs.data?.runs[0];
+  const health = useMemo(
+    () => (detail.data === undefined ? undefined : healthOf(detail.data, run, timeline.data)),
+    [detail.data, run, timeline.data],
+  );
+
+  if (detail.data === undefined || health === undefined) {
+    if (detail.error === undefined) return <Loading what="Looking the workload up" />;
+    return <Failed error={detail.error} reload={detail.reload} />;
+  }
+  const trainedBy = timeline.data?.program.run ?? run?.run ?? null;
+  return (
+    <div class="stack workload">
+      <Header detail={detail.data} run={run} timeline={timeline.data} health={health} />
+      <Why subject={whose} range={range} />
+      {timeline.error !== undefined && <Failed error={timeline.error} reload={timeline.reload} />}
+      {timeline.warnings.length > 0 && <Doubts lines={timeline.warnings} />}
+      {timeline.data === undefined ? (
+        timeline.error === undefined && <Loading what="Reading its curves" />
+      ) : (
+        <Layers timeline={timeline.data} range={range} chosenStep={step} onStep={(n) => setStep(String(n))} onRank={setRank} life={lifeOf(detail.data.phases)} />
+      )}
+      {step !== "" && trainedBy !== null && <StepOfRun run={trainedBy} step={step} onClose={() => setStep("")} />}
+      {ranks.data !== undefined && ranks.data.ranks.length > 0 && (
+        <RankHeat
+          ranks={ranks.data}
+          warnings={ranks.warnings}
+          over={timeline.data && { fromMs: timeline.data.from_ms, toMs: endOf(timeline.data) }}
+          chosen={rank}
+          onChoose={(n) => setParams({ rank: n === null ? "" : String(n) })}
+        />
+      )}
+      <Details detail={detail.data} run={trainedBy} onRank={setRank} chosenRank={rank} />
+    </div>
+  );
+}
+
+function lifeOf(phases: { from_ms: number }[]): number | null {
+  return phases.length === 0 ? null : Math.min(...phases.map((one) => one.from_ms));
+}

@@ -1,0 +1,97 @@
+// What went wrong and what the workload was at, as bars over the same time as the charts below.
+import { Link } from "../../core/route";
+import { clock, duration, moment } from "../../format/time";
+import { Badge, type Tone } from "../../parts/badge";
+import { endOf, toneOf, type Mark, type Timeline, type Trouble } from "./model";
+
+const MOST = 12;
+
+export function Lanes({ timeline }: { timeline: Timeline }) {
+  const { platform, troubles } = timeline;
+  const fromMs = timeline.from_ms;
+  const toMs = endOf(timeline);
+  const left = (ms: number) => `${((Math.min(toMs, Math.max(fromMs, ms)) - fromMs) / (toMs - fromMs)) * 100}%`;
+  const width = (begin: number, end: number | null) =>
+    `${((Math.min(toMs, end ?? toMs) - Math.max(fromMs, begin)) / (toMs - fromMs)) * 100}%`;
+  const shown = [...troubles].sort((a, b) => Number(a.what === "finding") - Number(b.what === "finding") || a.from_ms - b.from_ms).slice(0, MOST);
+  return (
+    <>
+      <div class="lanes" role="img" aria-label={`Phases: ${platform.phases.map((one) => one.phase).join(", ")}`}>
+        <div class="lane lane-phases">
+          {platform.phases.map((one) => (
+            <span
+              key={`${one.phase}/${one.from_ms}`}
+              class={`lane-phase phase-${one.phase}`}
+              style={{ left: left(one.from_ms), width: width(one.from_ms, one.to_ms) }}
+              title={`${one.phase}${one.reason ? ` (${one.reason})` : ""}, attempt ${one.attempt + 1}: ${moment(one.from_ms)} – ${one.to_ms === null ? "now" : moment(one.to_ms)}`}
+            >
+              {one.phase}
+            </span>
+          ))}
+        </div>
+        <div class="lane lane-marks">
+          {platform.marks.map((one) => (
+            <span key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`} class={`lane-mark kind-${one.kind}`} style={{ left: left(one.t_ms) }} title={sayMark(one)}>
+              {one.kind === "xid" ? "✕" : "▾"}
+            </span>
+          ))}
+        </div>
+        {shown.map((one) => (
+          <div class="lane" key={`${one.what}/${one.id}`}>
+            <span
+              class={`lane-trouble tone-${toneOf(one.severity)} is-${one.what}`}
+              style={{ left: left(one.from_ms), width: width(one.from_ms, one.to_ms) }}
+              title={one.title}
+            >
+              {one.name}
+            </span>
+          </div>
+        ))}
+      </div>
+      {(troubles.length > 0 || platform.marks.length > 0) && (
+        <details class="lane-list">
+          <summary>
+            {said(troubles.length, "thing went wrong", "things went wrong")}, {said(platform.marks.length, "event", "events")}
+            {platform.more_marks > 0 ? ` and ${platform.more_marks} more` : ""}: in words
+          </summary>
+          <ul class="plain-list">
+            {shown.map((one) => (
+              <li key={`${one.what}/${one.id}`}>
+                <TroubleLine trouble={one} />
+              </li>
+            ))}
+            {platform.marks.slice(0, 20).map((one) => (
+              <li key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`}>
+                <span class="soft">{clock(one.t_ms, true)}</span> {sayMark(one)}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function said(n: number, one: string, many: string): string {
+  return `${n} ${n === 1 ? one : many}`;
+}
+
+function TroubleLine({ trouble }: { trouble: Trouble }) {
+  const tone: Tone = toneOf(trouble.severity);
+  const lasted = trouble.to_ms === null ? "lasts" : `for ${duration((trouble.to_ms - trouble.from_ms) / 1000)}`;
+  return (
+    <>
+      <Badge tone={tone}>{trouble.name}</Badge>{" "}
+      <span class="soft">
+        {clock(trouble.from_ms)}, {lasted}:
+      </span>{" "}
+      {trouble.what === "incident" ? <Link to={`/incidents/${encodeURIComponent(trouble.id)}`}>{trouble.title}</Link> : trouble.title}
+    </>
+  );
+}
+
+function sayMark(one: Mark): string {
+  const what = one.code === null ? one.text : `Xid ${one.code}: ${one.text}`;
+  const where = [one.node, one.gpu !== null && `GPU ${one.gpu}`, one.rank !== null && `rank ${one.rank}`].filter(Boolean);
+  return `${what}${where.length > 0 ? ` on ${where.join(", ")}` : ""}${one.count > 1 ? `, ${one.count} times` : ""}`;
+}

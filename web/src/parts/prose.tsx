@@ -1,0 +1,8 @@
+/** A sentence in which `this` is code. */
+export function Prose({ text }: { text: string }) {
+  return (
+    <>
+      {text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}
+    </>
+  );
+}
