@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -76,12 +77,12 @@ def following(store: Store, reader: Told, figures: Figures | None = None) -> Fol
 
 def one_pass(store: Store, followed: Following) -> None:
     """With all that a start and a stop of the server are: what was told is on disk then."""
-    told = followed.status.where
+    told, mark = followed.status.where, uuid.uuid4().hex
     followed.start()
     eventually(lambda: followed.status.passed_ms is not None)
     stop_all([followed])
-    store.tracked_runs.run(TrackedRun(Tracker("mark", str(id(followed)), told)), "")
-    eventually(lambda: str(id(followed)) in store.tracked_runs.cursors("mark", told))
+    store.tracked_runs.run(TrackedRun(Tracker("mark", mark, told)), "")
+    eventually(lambda: mark in store.tracked_runs.cursors("mark", told))
 
 
 def eventually(holds: Callable[[], bool]) -> None:
