@@ -180,7 +180,7 @@ def test_pods_go_and_budgets_stand_against_it(cluster: LiveCluster, admin: Kuber
 
     tried = fix(cluster, "pod/running-0", "--deed", "delete-pod")
     assert tried["before"]["node"] == NODE
-    assert admin.get(PODS, "running-0", NAMESPACE)
+    assert "deletionTimestamp" not in admin.get(PODS, "running-0", NAMESPACE)["metadata"]
     noted = fix(cluster, "pod/running-0", "--deed", "annotate", "--set", "who=ann", "--do")
     assert admin.get(PODS, "running-0", NAMESPACE)["metadata"]["annotations"]["who"] == "ann"
     fix(cluster, "undo", noted["id"])

@@ -93,7 +93,8 @@ class ObjectWrites:
     async def delete(self, pod: FixTarget, uid: str, *, dry_run: bool) -> None:
         served = await self._find(pod)
         grant = Grant("delete", pod.group, served.plural, pod.namespace)
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        # Where options come in a body, the API server reads none from the query: dryRun must be in it.
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", **_only_this_one(uid, dry_run=dry_run)}
         await self._sent("DELETE", f"{served.path(pod.namespace)}/{pod.name}", body, grant, dry_run=dry_run)
 
     async def evict(self, pod: FixTarget, uid: str, *, dry_run: bool) -> Refusal | None:
@@ -173,8 +174,12 @@ class ObjectWrites:
 
 
 def eviction(api_version: str, namespace: str, pod: str, uid: str, *, dry_run: bool) -> Json:
-    options: Json = {"preconditions": {"uid": uid}}
-    if dry_run:
-        options["dryRun"] = ["All"]
     metadata = {"name": pod, "namespace": namespace}
+    options = _only_this_one(uid, dry_run=dry_run)
     return {"apiVersion": api_version, "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+
+
+def _only_this_one(uid: str, *, dry_run: bool) -> Json:
+    """And no other pod of its name, which may have come since."""
+    options: Json = {"preconditions": {"uid": uid}}
+    return {**options, "dryRun": ["All"]} if dry_run else options
