@@ -71,7 +71,7 @@ WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 test: $(DEV) $(WEB) servers ## all tests, with real servers where they can be had
 	-@tools/kubernetes
 	$(COMPILE)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/web
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/web $(ARGS)
 
 test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
 	$(BIN)/pytest tests/web
