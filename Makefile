@@ -14,8 +14,13 @@ COMPILE = @$(BIN)/python -m compileall -q src
 .DEFAULT_GOAL := help
 WEB := src/trilens/serve/web/dist/index.html
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -type f -not -name 'schema.d.ts' -not -name openapi.json -print)
+# The night of the demo takes minutes to make. It is made where none is kept, and again where what it must fit has
+# changed; whether anything else has that it follows from, `make demo-night` looks.
+NIGHT := $(VENV)/.night-kept
+NIGHT_FITS := src/trilens/simulate/scenarios/bad-night.yaml src/trilens/store/migrations.py src/trilens/serve/rehearsal/night_tables.py
+SHIPPED_NIGHT := src/trilens/serve/rehearsal/night
 
-.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-web test-night lint format docs bench bench-detect bench-why clean
+.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-web test-night pictures lint format docs bench bench-detect bench-why clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -36,7 +41,13 @@ $(WEB): $(SERVER) $(WEB_SOURCES) tools/web
 
 web: $(WEB) ## build the web app, with a Node.js from PyPI where the machine has none
 
-wheel: $(WEB) ## a wheel with the web app in it, in dist/
+$(NIGHT): $(NIGHT_FITS) | $(SERVER)
+	$(COMPILE)
+	@$(BIN)/trilens demo --prepare
+	@touch $@
+
+wheel: $(SERVER) $(WEB) ## a wheel with the web app and the night of the demo in it, in dist/
+	@$(BIN)/trilens demo --prepare --into $(SHIPPED_NIGHT)
 	@$(BIN)/python -m pip wheel -qq --no-deps --wheel-dir dist .
 
 servers: ## install the real servers the tests and benchmarks run against (Debian packages; root or sudo)
@@ -45,16 +56,19 @@ servers: ## install the real servers the tests and benchmarks run against (Debia
 kubernetes: ## build the Kubernetes API server that tests run against, once for all checkouts (Debian source; minutes)
 	@tools/kubernetes
 
-demo: $(SERVER) $(WEB) ## a running Trilens with a simulated GPU cluster: open the address it prints
+demo: $(SERVER) $(WEB) $(if $(filter --gpus% --fault%,$(ARGS)),,$(NIGHT)) ## a running Trilens with a simulated GPU cluster: open the address it prints
 	$(COMPILE)
 	@$(BIN)/trilens demo $(ARGS)
 
-demo-night: $(SERVER) ## make the night that the demo opens on, and keep it: minutes, once
+demo-night: $(SERVER) ## make the night that the demo opens on, unless one is kept that would come out the same: minutes
 	$(COMPILE)
 	@$(BIN)/trilens demo --prepare $(ARGS)
 
 test-night: demo-night $(DEV) ## that every fault of that night is found, and what it cost is known
 	@TRILENS_TEST_NIGHT=1 $(BIN)/pytest tests/serve/test_bad_night.py
+
+pictures: demo-night $(DEV) $(WEB) ## take the pictures of the docs again, of that night in Chromium
+	@TRILENS_SHOTS=1 $(BIN)/pytest tests/web/test_web_pictures.py
 
 demo-faults: $(SERVER) $(WEB) ## each fault that the demo knows, with its alert, until it is resolved: 20 minutes
 	$(COMPILE)
@@ -71,7 +85,7 @@ WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 test: $(DEV) $(WEB) servers ## all tests, with real servers where they can be had
 	-@tools/kubernetes
 	$(COMPILE)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore tests/web $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
 	$(BIN)/pytest tests/web
@@ -105,4 +119,4 @@ bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written 
 
 clean: ## remove what the other commands made in this checkout
 	find src -name __pycache__ -prune -exec rm -rf {} +
-	rm -rf $(VENV) build dist bench/out web/node_modules src/trilens/serve/web/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist bench/out web/node_modules src/trilens/serve/web/dist $(SHIPPED_NIGHT) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -31,6 +31,7 @@ from bench.peers import PEERS, Trilens, missing
 from bench.queries import ALL
 from bench.targets import serving
 from bench.web import api as web_api
+from bench.web import pages as web_pages
 from trilens.cli.progress import waiting
 from trilens.simulate.fleet import Fleet
 
@@ -110,6 +111,10 @@ def run_web_api(args: argparse.Namespace) -> list[str]:
     return [web_api.shown(web_api.run(OUT, gpus=args.gpus, repeats=args.asked))]
 
 
+def run_web_pages(args: argparse.Namespace) -> list[str]:
+    return [web_pages.shown(web_pages.run(OUT, gpus=args.gpus, repeats=args.opened))]
+
+
 def run_demo(args: argparse.Namespace) -> list[str]:
     del args
     return [demo.shown(demo.run(OUT))]
@@ -128,6 +133,7 @@ PARTS = {
     "cordon": run_cordon,
     "demo": run_demo,
     "web-api": run_web_api,
+    "web-pages": run_web_pages,
 }
 
 
@@ -164,6 +170,7 @@ def main() -> int:
     parser.add_argument("--step-records", type=int, default=100_000_000, help="over which lineage is asked")
     parser.add_argument("--case-ranks", type=int, default=256, help="of the job that `why` is asked of")
     parser.add_argument("--asked", type=int, default=20, help="times that each page's answer is asked for")
+    parser.add_argument("--opened", type=int, default=4, help="times that each page is opened again")
     parser.add_argument("--faults", type=int, default=10, help="upon which a node is closed")
     args = parser.parse_args()
     chosen = args.only.split(",")

@@ -16,9 +16,28 @@ from trilens.serve import lean
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
+
+_WEB = "tests/web/"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """By file, but tests of the web app stay together: they share a demo and a browser."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _WEB if nodeid.startswith(_WEB) else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -107,7 +107,8 @@ def test_server_commands_say_what_is_missing_in_a_client_install(tmp_path: Path)
         assert "pip install 'trilens[server]'" in said.stderr
         assert len(said.stderr.splitlines()) == 1
     assert bare("version").stdout == f"{__version__}\n"
-    assert bare("query", "1", "--server", "http://127.0.0.1:1").returncode == 1
+    for asks in (["query", "1"], ["top", "--once"], ["workloads"], ["cost"], ["why", "a"]):
+        assert bare(*asks, "--server", "http://127.0.0.1:1").returncode == 1, asks
 
 
 def test_query_plain_text(url: str) -> None:

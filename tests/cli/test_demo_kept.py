@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from trilens.cli import demo_kept
 from trilens.cli.main import app
-from trilens.serve.rehearsal import bad_night
-from trilens.serve.rehearsal.kept_night import MANIFEST, Night, kept
+from trilens.serve.rehearsal import bad_night, night_sources
+from trilens.serve.rehearsal.kept_night import MANIFEST, Moment, Night, kept
 from trilens.settings.caches import cache_folder
 
 if TYPE_CHECKING:
@@ -23,24 +24,32 @@ if TYPE_CHECKING:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(demo_kept, "shipped_night", lambda: tmp_path / "shipped")
     return tmp_path / "trilens" / "demo"
 
 
 @pytest.fixture
-def quickly_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A night without tables."""
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds of the nights that were made; they have no tables."""
+    seeds: list[int] = []
 
-    def prepare(
-        settings: Settings, cluster: str, seed: int, folder: Path, passed: Callable[[int], None]
-    ) -> None:
-        del settings, cluster
+    def prepare(settings: Settings, seed: int, folder: Path, passed: Callable[[int], None]) -> None:
+        assert settings.budgets.limits
+        seeds.append(seed)
         folder.mkdir(parents=True)
-        (folder / MANIFEST).write_text(
-            f'{{"begin_ms":0,"end_ms":1,"written_us":{seed},"told":{{}}}}', "utf-8"
-        )
-        passed(12)
+        (folder / MANIFEST).write_bytes(msgspec.json.encode(night_of(seed)))
+        passed(13)
 
     monkeypatch.setattr(bad_night, "prepare", prepare)
+    return seeds
+
+
+def night_of(seed: int) -> Night:
+    return Night(0, seed, (Moment(1, 2),), night_sources.night_key(seed), night_sources.made_by())
+
+
+def change_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(night_sources, "made_by", lambda: "another")
 
 
 def test_a_script_does_not_wait_for_a_night(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,24 +58,76 @@ def test_a_script_does_not_wait_for_a_night(cache: Path, capsys: pytest.CaptureF
     assert not cache.exists()
 
 
-@pytest.mark.usefixtures("quickly_made")
-def test_a_night_is_made_once_and_found_by_its_seed(cache: Path) -> None:
-    made = CliRunner().invoke(app, ["demo", "--prepare", "--seed", "7"])
-    assert made.exit_code == 0, made.output
-    (folder,) = cache.iterdir()
-    assert str(folder) in made.output
-    night = demo_kept.night_to_open_on(7)
-    assert night == (folder, Night(0, 1, 7, {}))
+def test_a_night_is_made_once_and_found_by_its_seed(cache: Path, made: list[int]) -> None:
+    for _ in range(2):
+        prepared = CliRunner().invoke(app, ["demo", "--prepare", "--seed", "7"])
+        assert prepared.exit_code == 0, prepared.output
+        (folder,) = cache.iterdir()
+        assert str(folder) in prepared.output
+    assert made == [7]
+    assert demo_kept.night_to_open_on(7) == (folder, night_of(7))
     assert demo_kept.night_to_open_on(8) is None
 
 
-@pytest.mark.usefixtures("quickly_made")
+def test_one_that_comes_with_trilens_is_opened_and_not_made(
+    cache: Path, made: list[int], tmp_path: Path
+) -> None:
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    (shipped / MANIFEST).write_bytes(msgspec.json.encode(night_of(0)))
+    assert demo_kept.night_to_open_on(0) == (shipped, night_of(0))
+    assert demo_kept.prepare_night(0) == shipped
+    assert made == []
+    assert demo_kept.night_to_open_on(1) is None, "another seed has another night"
+    assert not cache.exists()
+
+
+@pytest.mark.usefixtures("cache")
+def test_one_to_be_shipped_is_put_where_it_is_wanted(made: list[int], tmp_path: Path) -> None:
+    wanted = tmp_path / "to-ship"
+    (wanted / "old").mkdir(parents=True)
+    assert demo_kept.prepare_night(0, wanted) == wanted
+    assert [file.name for file in wanted.iterdir()] == [MANIFEST]
+    assert demo_kept.prepare_night(0, wanted) == wanted
+    assert made == [0]
+
+
+@pytest.mark.usefixtures("cache")
+def test_when_sources_have_changed_it_is_still_opened_and_can_be_made_anew(
+    made: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo_kept.prepare_night(0)
+    old = night_of(0)
+    demo_kept.say_if_old(old)
+    assert "anew" not in capsys.readouterr().err
+    change_sources(monkeypatch)
+    opened = demo_kept.night_to_open_on(0)
+    assert opened is not None
+    assert opened.night == old
+    demo_kept.say_if_old(opened.night)
+    assert "makes it anew" in capsys.readouterr().err
+    demo_kept.prepare_night(0)
+    assert made == [0, 0]
+    again = demo_kept.night_to_open_on(0)
+    assert again is not None
+    demo_kept.say_if_old(again.night)
+    assert "anew" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("cache", "made")
+def test_one_of_another_scenario_cannot_be_laid(monkeypatch: pytest.MonkeyPatch) -> None:
+    demo_kept.prepare_night(0)
+    assert demo_kept.night_to_open_on(0) is not None
+    monkeypatch.setattr(night_sources, "SCENARIO", "night")
+    assert demo_kept.night_to_open_on(0) is None
+
+
+@pytest.mark.usefixtures("made")
 def test_what_other_versions_kept_goes_and_other_seeds_stay(cache: Path) -> None:
     for name in ("0.0.1-9-abc-7", "0.0.1-9-abc-8"):
         (cache / name).mkdir(parents=True)
     folder = demo_kept.prepare_night(7)
     assert sorted(one.name for one in cache.iterdir()) == sorted([folder.name, "0.0.1-9-abc-8"])
-    assert demo_kept.prepare_night(7) == folder, "it can be made anew"
     assert kept(folder) is not None
 
 
@@ -75,6 +136,10 @@ def test_to_prepare_goes_alone(cache: Path, more: list[str]) -> None:
     refused = CliRunner().invoke(app, ["demo", "--prepare", *more])
     assert refused.exit_code == 2
     assert not cache.exists()
+
+
+def test_a_folder_is_for_what_is_prepared(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["demo", "--into", str(tmp_path)]).exit_code == 2
 
 
 def test_the_cache_is_the_users(tmp_path: Path) -> None:

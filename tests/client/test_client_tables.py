@@ -39,7 +39,7 @@ from trilens.client.table import Kind, table_of
 from trilens.client.why import why_of
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_facts import SYNC_PHASES
+from trilens.model.step_phases import SYNC_PHASES
 from trilens.serve.openapi import document
 
 if TYPE_CHECKING:

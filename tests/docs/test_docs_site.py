@@ -15,6 +15,10 @@ from tools.docs.linked_files import linked_files, with_links_inside
 from tools.docs.navigation import expanded
 from tools.docs.outside import outside_hosts
 
+from trilens.alert.slo.file import read_slo_file
+from trilens.settings.load import load_settings
+from trilens.settings.tree import Settings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +27,11 @@ DOCS = ROOT / "docs"
 CODE = re.compile(r"^```[\s\S]*?^```|^(?: {4}|\t).*$|`+[^`\n]+`+", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^(#{1,6}) +(.+?)(?: \{ #([\w-]+) \})?$", re.MULTILINE)
+TYPED = re.compile(
+    r"(?:^(?: {4}|\$ )+(?:\.venv/bin/|kubectl )?|`)trilens ((?:[a-z]|--)[^`\n]*)", re.MULTILINE
+)
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+YAML = re.compile(r"^```yaml\n([\s\S]*?)^```", re.MULTILINE)
 slug = slugify(case="lower")
 
 
@@ -37,6 +46,16 @@ _Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
 def pages() -> dict[str, str]:
     written = {file.relative_to(DOCS).as_posix(): file.read_text("utf-8") for file in DOCS.rglob("*.md")}
     return {**written, **{path: make() for path, make in PAGES.items()}}
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """What was written by hand."""
+    files = [*DOCS.rglob("*.md"), ROOT / "README.md"]
+    return {
+        file.relative_to(DOCS if DOCS in file.parents else ROOT).as_posix(): file.read_text("utf-8")
+        for file in files
+    }
 
 
 def in_nav(part: Any) -> Iterator[str]:
@@ -61,7 +80,7 @@ def test_every_link_leads_to_a_page_and_a_heading_of_it(pages: dict[str, str]) -
                 continue
             target, _, anchor = link.partition("#")
             page = normal(PurePosixPath(path).parent / target) if target else path
-            if page not in anchors and page not in files:
+            if page not in anchors and page not in files and not (DOCS / page).is_file():
                 broken.append(f"{path}: {link}")
             elif anchor and anchor not in anchors.get(page, ()):
                 broken.append(f"{path}: {link} (no such heading)")
@@ -87,25 +106,73 @@ def anchors_of(text: str) -> set[str]:
     return found
 
 
-def test_commands_of_the_first_minutes_exist() -> None:
-    known = {name for name, _ in commands()}
-    for file in [DOCS / "index.md", *(DOCS / "start").glob("*.md"), DOCS / "concepts.md"]:
-        text = file.read_text("utf-8")
-        typed = re.findall(r"(?:^ {4}(?:\.venv/bin/|kubectl )?|`)trilens ([a-z]+)", text, re.MULTILINE)
-        assert [one for one in typed if f"trilens {one}" not in known] == [], file.name
+def test_what_people_are_to_type_exists(texts: dict[str, str]) -> None:
+    known = dict(commands())
+    wrong = []
+    for path, text in texts.items():
+        for typed in TYPED.findall(text):
+            words = re.split(r"\s+#|\s[|>]\s|\s--\s", typed)[0].split()
+            name = "trilens"
+            while words and f"{name} {words[0]}" in known:
+                name = f"{name} {words.pop(0)}"
+            # What follows `fix` is a name: it proposes.
+            named = [known[name], *([known["trilens fix propose"]] if name == "trilens fix" else [])]
+            options = {"--help", *(one for each in named for param in each.params for one in written(param))}
+            if (name == "trilens" and not words[0].startswith("-")) or {
+                *OPTION.findall(" ".join(words))
+            } - options:
+                wrong.append(f"{path}: trilens {typed}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("file", sorted((DOCS / "start").glob("*.md")), ids=lambda file: file.stem)
-def test_settings_of_the_first_minutes_are_accepted(file: Path, tmp_path: Path) -> None:
-    from trilens.settings.load import load_settings
+def written(param: Any) -> list[str]:
+    return [*param.opts, *param.secondary_opts]
 
-    for number, text in enumerate(re.findall(r"```yaml\n([\s\S]*?)```", file.read_text("utf-8"))):
-        if "slos:" in text:
-            continue
-        (tmp_path / "prices.yaml").write_text("prices: []\n")
-        written = tmp_path / f"{number}.yaml"
-        written.write_text(text)
-        assert load_settings(written, environ={}) is not None
+
+def test_the_readme_names_every_command_and_leads_to_pages(pages: dict[str, str]) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("| **Command line**"))
+    named = set(re.findall(r"`([a-z]+)[^`]*`", row))
+    assert [
+        one
+        for name, _ in commands()
+        if (one := name.split()[-1]) and name.count(" ") == 1 and one not in named
+    ] == []
+    for link in LINK.findall(CODE.sub("", text)):
+        target, _, anchor = link.partition("#")
+        assert not target or link.startswith("http") or (ROOT / target).exists(), link
+        own = text if not target else pages.get(target.removeprefix("docs/"), "")
+        assert not anchor or anchor in anchors_of(own), link
+
+
+def test_settings_that_pages_show_are_accepted(
+    texts: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "prices.yaml").write_text("prices: []\n")
+    for secret in ("PAGERDUTY_KEY", "BOT_TOKEN"):
+        monkeypatch.setenv(secret, "x")
+    shown = 0
+    for path, text in texts.items():
+        if path == "remote-write.md":
+            continue  # what the sender has, a Prometheus
+        for block in YAML.findall(text):
+            section = next(yaml.safe_load_all(block))
+            file = tmp_path / f"{path.replace('/', '-')}-{shown}.yaml"
+            file.write_text(block)
+            if isinstance(section, dict) and set(section) <= set(Settings.model_fields):
+                assert load_settings(file, environ={}) is not None
+                shown += 1
+            elif isinstance(section, dict) and [*section] == ["slos"]:
+                assert read_slo_file(file)
+                shown += 1
+    assert shown > 20
+
+
+def test_every_word_of_the_first_minutes_is_explained() -> None:
+    words = re.findall(r"^\| ([^|]+) \|", (DOCS / "concepts.md").read_text("utf-8"), re.MULTILINE)
+    told = {one.strip() for cell in words for one in re.split(r",|\(|\)| of ", cell)}
+    wanted = {"workload", "run", "rank", "step", "phase", "bucket", "ledger", "budget", "finding", "incident"}
+    assert (wanted | {"verdict", "lineage", "SLO"}) - told == set()
 
 
 def test_every_table_is_shown_as_one(pages: dict[str, str]) -> None:

@@ -10,9 +10,6 @@ import numpy as np
 
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_facts import (
-    CHECKPOINT_PHASES,
-    DATA_PHASES,
-    SYNC_PHASES,
     Facts,
     LastStep,
     LifeKey,
@@ -29,6 +26,7 @@ from trilens.model.run import (
     WriterId,
 )
 from trilens.model.run_sums import AttemptSpan
+from trilens.model.step_phases import CHECKPOINT_PHASES, DATA_PHASES, SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,146 +1,164 @@
-"""The night of the demo, as a server shows it: every fault is found by who should find it, and its cost is
-known. The simulator's truth is not asked."""
+"""The morning after the night of the demo, asked as its pages and commands ask: every fault is there with its
+cause, and what it cost is known. The simulator's truth is not asked."""
 
 from __future__ import annotations
 
 import os
 import time
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import httpx
 import pytest
 
-from trilens.cli.demo_kept import night_folder
-from trilens.ledger.booking import Booking
-from trilens.ledger.known_losses import KnownLosses
-from trilens.ledger.prices.book import default_book
-from trilens.model.finding import FindingKind
+from servers import free_port, running
+from trilens.cli.demo_kept import night_to_open_on
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_sums import Dimension, Window
-from trilens.model.query import QueryGuard
-from trilens.promql.engine import Engine
-from trilens.serve.money.cost_causes import why_answer
-from trilens.serve.money.ledger_signals import LedgerSignals
-from trilens.serve.own_queries import EmbeddedQueries
-from trilens.serve.rehearsal.kept_night import kept, lay
-from trilens.serve.storage import open_store
-from trilens.settings.load import validate
+from trilens.serve.rehearsal.laid_night import Laying
+from trilens_process import TRILENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from trilens.model.incident import Incident
-    from trilens.store.store import Store
-
 pytestmark = pytest.mark.long
 
-QUANTA = Decimal(10**9)
+HOURS = 12
+PATIENCE_S = 120.0
 
 
 class Morning(NamedTuple):
-    store: Store
+    client: httpx.Client
     begin_ms: int
-    end_ms: int
 
-    def incidents(self) -> list[Incident]:
-        return self.store.incidents.during(self.begin_ms, self.end_ms)
+    def asked(self, path: str, **params: str) -> Any:
+        return self.client.get(path, params=params).raise_for_status().json()["data"]
+
+    def hour_of(self, at_ms: int) -> float:
+        return (at_ms - self.begin_ms) / HOUR_MS
 
 
 @pytest.fixture(scope="module")
 def morning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Morning]:
-    folder = night_folder(0)
-    night = kept(folder) if os.environ.get("TRILENS_TEST_NIGHT") else None
-    if night is None:
+    kept = night_to_open_on(0) if os.environ.get("TRILENS_TEST_NIGHT") else None
+    if kept is None:
         pytest.skip("`make test-night` makes a night, which takes minutes, and looks at it")
-    data = tmp_path_factory.mktemp("morning") / "data"
-    now_us = time.time_ns() // 1000
-    end_ms = now_us // 1000
-    lay(folder, night, data, end_ms, now_us)
-    store = open_store(validate({"storage": {"data_dir": str(data)}}).storage, upkeep=False)
-    yield Morning(store, end_ms - (night.end_ms - night.begin_ms), end_ms)
-    store.close()
+    address = f"127.0.0.1:{free_port()}"
+    laying = Laying(kept.folder, kept.night, time.time_ns() // 1000)
+    log = tmp_path_factory.mktemp("morning") / "log"
+    with (
+        running([*TRILENS, "demo", "--listen", address], f"http://{address}/readyz", log=log),
+        httpx.Client(base_url=f"http://{address}", timeout=PATIENCE_S) as client,
+    ):
+        yield Morning(client, laying.night.begin_ms + laying.by_ms)
 
 
-@pytest.mark.parametrize(
-    ("kind", "workload", "rank", "begins_h"),
-    [
-        (FindingKind.CPU_FALLBACK, "tts-train-1", None, 1.5),
-        (FindingKind.STRAGGLER, "vision-finetune-1", 5, 2),
-        (FindingKind.PLATEAU, "ranking-1", None, 2.5),
-        (FindingKind.HANG, "moe-ablation-1", 11, 4 + 2 / 3),
-        pytest.param(
-            FindingKind.STALL,
-            "llm-pretrain-1",
-            None,
-            5.2,
-            marks=pytest.mark.xfail(reason="its first hour has a short pause, which is looked at too seldom"),
-        ),
-        (FindingKind.THROTTLING, "reward-model-1", None, 6.5),
-        (FindingKind.GPU_FAULT, "speech-train-1", 3, 7 + 2 / 3),
-        (FindingKind.GPU_FAULT, "embedder-1", 6, 8 + 5 / 6),
-        (FindingKind.CRASH, "diffusion-1", None, 9 + 1 / 3),
-    ],
-)
-def test_detectors_find_it(
-    morning: Morning, kind: FindingKind, workload: str, rank: int | None, begins_h: float
-) -> None:
-    begins_ms = morning.begin_ms + begins_h * HOUR_MS
-    found = [
-        one.finding
-        for one in morning.store.findings.during(morning.begin_ms, morning.end_ms)
-        if one.finding.kind is kind
-    ]
-    own = [
+def since_of(morning: Morning) -> str:
+    return str(morning.begin_ms // 1000)
+
+
+@cache
+def incidents(morning: Morning) -> list[dict[str, Any]]:
+    """Of the night, as they were when somebody first looked."""
+    found: list[dict[str, Any]] = morning.asked("/api/incidents", **{"from": since_of(morning)})
+    return found
+
+
+def incidents_of(morning: Morning, workload: str, symptom: str) -> list[dict[str, Any]]:
+    return [
         one
-        for one in found
-        if one.subject.workload is not None
-        and one.subject.workload.name == workload
-        and (rank is None or one.subject.rank == rank)
+        for one in incidents(morning)
+        if (one["subject"]["workload"] or {}).get("name") == workload
+        and any(told["name"] == symptom for told in one["symptoms"])
     ]
-    assert own, found
-    assert abs(min(one.onset_ms for one in own) - begins_ms) < 15 * 60_000
+
+
+def causes(morning: Morning, subject: str) -> list[str]:
+    """The surest first."""
+    answer = morning.asked("/api/why", subject=subject, **{"from": since_of(morning)})
+    return [one["cause"] for one in answer["verdicts"]]
 
 
 @pytest.mark.parametrize(
-    ("alert", "workload"),
+    ("workload", "symptom", "begins_h", "lasts"),
     [
-        ("PodPendingLong", "protein-fold-1"),
-        ("TrainingCheckpointFailed", "diffusion-1"),
-        ("InferenceQueueGrowing", "chat-1"),
+        ("llm-pretrain-1", "FindingStall", 5.2, True),
+        ("moe-ablation-1", "FindingHang", 4 + 2 / 3, True),
+        ("vision-finetune-1", "FindingStraggler", 2, False),
+        ("reward-model-1", "FindingThrottling", 6.5, False),
+        ("speech-train-1", "xid 79", 7 + 2 / 3, True),
+        ("embedder-1", "xid 48", 8 + 5 / 6, None),
+        ("tts-train-1", "FindingCpuFallback", 3.5, True),
+        ("protein-fold-1", "PodPendingLong", 0.67, True),
+        ("diffusion-1", "TrainingCheckpointFailed", 4, False),
+        ("diffusion-1", "PodOomKilled", 7, False),
+        ("chat-1", "InferenceQueueGrowing", 0.13, False),
+        ("chat-1", "SloBurningFast", 2, False),
+        ("chat-1", "SloBudgetSpent", 11.93, True),
     ],
 )
-def test_rules_find_it(morning: Morning, alert: str, workload: str) -> None:
-    told = [
-        (symptom.name, symptom.subject.workload.name if symptom.subject.workload is not None else "")
-        for incident in morning.incidents()
-        for symptom in incident.symptoms
-    ]
-    assert (alert, workload) in told, sorted(set(told))
+def test_every_fault_is_an_incident(
+    morning: Morning, workload: str, symptom: str, begins_h: float, lasts: bool | None
+) -> None:
+    found = incidents_of(morning, workload, symptom)
+    near = [one for one in found if abs(morning.hour_of(one["onset_ms"]) - begins_h) < 0.3]
+    assert near, [(morning.hour_of(one["onset_ms"]), one["title"]) for one in found]
+    if lasts is not None:
+        assert (near[0]["state"] != "resolved") == lasts, near[0]["title"]
 
 
-@pytest.mark.parametrize("alert", ["InferenceP99High", "InferenceFirstTokenSlow"])
-def test_a_service_is_over_what_it_promises(morning: Morning, alert: str) -> None:
-    """These make no incident: they are for information."""
-    fired = f'max_over_time(ALERTS{{alertname="{alert}",alertstate="firing",workload="chat-1"}}[12h])'
-    assert len(Engine(morning.store).instant(fired, morning.end_ms, QueryGuard()).labels)
+@pytest.mark.parametrize(
+    ("workload", "symptom", "cause"),
+    [
+        ("llm-pretrain-1", "FindingStall", "data-stopped"),
+        ("moe-ablation-1", "FindingHang", "flight-never-entered"),
+        ("vision-finetune-1", "FindingStraggler", "slow-rank"),
+        ("speech-train-1", "xid 79", "dead-gpu"),
+        ("embedder-1", "xid 48", "dead-gpu"),
+        ("chat-1", "SloBurningFast", "kv-cache-full"),
+    ],
+)
+def test_its_cause_is_told(morning: Morning, workload: str, symptom: str, cause: str) -> None:
+    """Of what lasts, and of what is over: an incident knows when it was."""
+    names = [one["id"] for one in incidents_of(morning, workload, symptom)]
+    told = [cause for name in (*names, workload) for cause in causes(morning, name)]
+    assert cause in told
 
 
-def test_the_job_that_stands_since_twelve_past_one_is_open_and_costs_the_most(morning: Morning) -> None:
-    dearest = max(morning.incidents(), key=lambda one: one.lost_quanta or 0)
-    assert dearest.resolved_ms is None
-    assert dearest.workloads == ("research/PyTorchJob/llm-pretrain-1",)
-    assert abs(dearest.onset_ms - (morning.begin_ms + 5.2 * HOUR_MS)) < 60_000
-    assert Decimal(dearest.lost_quanta or 0) / QUANTA > 5_000
+def test_a_flat_loss_is_found(morning: Morning) -> None:
+    found = morning.asked("/api/findings", **{"from": since_of(morning)})
+    (plateau,) = (one for one in found if one["kind"] == "plateau")
+    assert plateau["workload"]["name"] == "ranking-1"
+    assert abs(morning.hour_of(plateau["onset_ms"]) - 2.5) < 0.3
 
 
-def test_twelve_thousand_dollars_are_lost_and_a_team_is_over_its_budget(morning: Morning) -> None:
-    store, prices = morning.store, default_book()
-    signals = LedgerSignals(EmbeddedQueries(store, lambda: morning.end_ms))
-    booking = Booking(store.ledger_facts, signals, KnownLosses(store.ledger_facts, morning.begin_ms))
-    for computed in booking.hours(morning.begin_ms, morning.end_ms, prices, morning.end_ms):
-        store.ledger.write(computed.hour, reason="rehearsed")
-    window = Window(morning.begin_ms // HOUR_MS * HOUR_MS, morning.end_ms)
-    (total,) = why_answer(store.ledger, store.ledger_facts, window, morning.end_ms, limit=None).totals
-    assert 11_000 <= Decimal(total.for_nothing or 0) <= 13_000
-    spent = {one.keys[0]: one.quanta for one in store.ledger.sums([Dimension.TEAM], window)}
-    assert Decimal(spent["foundation"]) / QUANTA > 9_000
+def test_no_job_is_said_to_stand_that_only_paused(morning: Morning) -> None:
+    stalled = {
+        one["subject"]["workload"]["name"]
+        for one in incidents(morning)
+        if any(symptom["name"] == "FindingStall" for symptom in one["symptoms"])
+    }
+    assert stalled <= {"llm-pretrain-1", "moe-ablation-1", "tts-train-1"}
+
+
+def test_one_job_stands_since_twelve_past_and_costs_the_most(morning: Morning) -> None:
+    dearest = max(incidents(morning), key=lambda one: Decimal(one["lost"] or 0))
+    assert dearest["subject"]["workload"]["name"] == "llm-pretrain-1"
+    assert abs(dearest["onset_ms"] - morning.begin_ms - 5.2 * HOUR_MS) < 60_000
+    assert Decimal(dearest["lost"]) > 5_000
+
+
+def test_twelve_thousand_dollars_are_lost_and_the_first_page_says_on_what(morning: Morning) -> None:
+    money = morning.asked("/api/now")["money"]
+    assert money["hours"]["booked"] >= HOURS - 1, "all that are over"
+    assert 11_000 <= Decimal(money["lost"]) <= 13_500
+    assert 23_500 <= Decimal(money["spent"]) <= 29_000
+    (first, *_) = money["causes"]
+    assert first["workload"]["name"] == "llm-pretrain-1"
+
+
+def test_a_team_is_far_over_its_budget(morning: Morning) -> None:
+    (budget,) = (one for one in morning.asked("/api/cost/now")["budgets"] if one["name"] == "foundation")
+    assert Decimal(budget["spent"]) > Decimal(budget["amount"])
+    told = [symptom["name"] for one in incidents(morning) for symptom in one["symptoms"]]
+    assert "BudgetNearlySpent" in told

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import numpy as np
 import pytest
+from starlette.requests import Request
 
 from ledger_nights import PRICE, hour, row
 from memory_api import Api, running
@@ -38,7 +41,7 @@ from trilens.serve.pages.fleet_columns import Seen, fleet_answer
 from trilens.serve.pages.fleet_machines import KnownMachines
 from trilens.serve.pages.fleet_map import FleetApi
 from trilens.serve.pages.fleet_scene import KeptScene
-from trilens.serve.pages.fleet_shared import LASTS_S, SharedAnswer
+from trilens.serve.pages.fleet_shared import FRESH_S, LASTS_S, SharedAnswer
 from trilens.serve.pages.gpu_life import GpuLifeApi
 from trilens.serve.pages.gpu_life_curves import MOST_POINTS, moments
 from trilens.store.engine import Engine
@@ -192,6 +195,43 @@ def test_an_answer_is_made_once_for_all_who_ask_within_a_moment() -> None:
     now_s[0] += LASTS_S + 0.1
     shared._body(QueryGuard(), gzip=True)
     assert len(made) == 2
+
+
+def test_who_asks_after_a_look_does_not_wait_for_the_answer() -> None:
+    now_s, questions = [0.0], Api().questions
+    made: list[float] = []
+
+    def make(_guard: QueryGuard) -> bytes:
+        made.append(now_s[0])
+        return b"%d" % len(made) * 2_000
+
+    def settled() -> None:
+        while questions.runner.running:
+            time.sleep(0.01)
+
+    def told(*headers: tuple[bytes, bytes]) -> bytes:
+        request = Request({"type": "http", "headers": list(headers)})
+        return asyncio.run(shared.answer(request)).body[:1]  # type: ignore[return-value]
+
+    shared = SharedAnswer(make, questions, lambda: now_s[0])
+    shared.looked()  # before anybody has asked
+    settled()
+    assert (told(), told((b"accept-encoding", b"gzip")), made) == (b"1", b"\x1f", [0.0])
+    now_s[0] = FRESH_S + 1  # no look since: told once more, while the next one is made
+    assert told() == b"1"
+    settled()
+    assert (told(), len(made)) == (b"2", 2)
+    now_s[0] += 5
+    shared.looked()  # somebody watches
+    settled()
+    assert len(made) == 3
+    now_s[0] += 40
+    shared.looked()  # nobody has for a while: it is made seldom
+    settled()
+    now_s[0] += 5
+    shared.looked()
+    settled()
+    assert len(made) == 4
 
 
 def test_machines_are_asked_seldom() -> None:

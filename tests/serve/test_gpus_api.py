@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import httpx
@@ -12,17 +13,19 @@ import pytest
 
 from memory_api import Api, running
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
-from trilens.model.workload import Doubt, GpuUuid, PodKey, WorkloadKey
+from trilens.model.query import QueryGuard
+from trilens.model.workload import Doubt, GpuUuid, PodKey, Workload, WorkloadKey
 from trilens.resolve.gpus.books import SilentGpu
 from trilens.resolve.gpus.missing import NodeGpus
 from trilens.serve.gpu_bindings import GpusNow
 from trilens.serve.gpu_reports import Told
 from trilens.serve.gpu_view import gpus_at, member_gpus
 from trilens.serve.intakes import Intakes
+from trilens.serve.workloads import WorkloadsApi, _Moment
 from trilens.store.engine import Engine
 from trilens.store.gpus import GpuRecords
 from trilens.store.record_writer import RecordWriter
-from trilens.store.workloads import WorkloadRecords
+from trilens.store.workloads import WorkloadHistory, WorkloadRecords
 from workload_records import minute, some_records
 
 if TYPE_CHECKING:
@@ -117,14 +120,31 @@ def test_one_workload_with_its_gpus(ask: Ask) -> None:
     assert (gpu["from_ms"], gpu["to_ms"]) == (minute(0), minute(10))
 
 
+def test_gpus_that_report_now_are_not_read_again() -> None:
+    asked: list[set[str]] = []
+    gone = replace(BINDING, gpu=GpuKey(GpuUuid("GPU-gone")))
+    records = SimpleNamespace(
+        bindings_of=lambda *_: [BindingInterval(one, minute(0), None) for one in (BINDING, gone)],
+        gpus_named=lambda uuids, *_: asked.append(uuids) or [],
+    )
+    now = GpusNow(gpus={KEY: Gpu(KEY, "lab", "node-a", "3", "H100")})
+    api = WorkloadsApi(None, records, SimpleNamespace(now=now), None, None, None)  # type: ignore[arg-type]
+    history = WorkloadHistory(Workload(WorkloadKey("lab", "ml", "kubeflow.org", "PyTorchJob", "train", "u1")))
+    found = api._held(history, _Moment(minute(5), is_now=True), QueryGuard())
+    assert asked == [{"GPU-gone"}]
+    assert {one.uuid: one.index for one in found} == {KEY.uuid: "3", "GPU-gone": None}
+    api._held(history, _Moment(minute(5), is_now=False), QueryGuard())
+    assert asked[1] == {KEY.uuid, "GPU-gone"}, "of the past, the present tells nothing"
+
+
 def test_readings_are_those_of_a_gpu_that_is_still_held() -> None:
     told = Told([], {KEY.uuid: 1.0}, {KEY.uuid: 128.0}, {KEY: 3.0})
     held = BindingInterval(BINDING, minute(0), None)
     left = BindingInterval(BINDING, minute(-9), minute(0))
-    before, now = member_gpus([left, held], [], {POD: 0}, told)
+    before, now = member_gpus([left, held], {}, {POD: 0}, told)
     assert (now.utilization, now.memory_used_bytes, now.power_watts) == (1.0, 3.0, 128.0)
     assert (before.utilization, before.memory_used_bytes, before.power_watts) == (None, None, None)
-    (past,) = member_gpus([held], [], {POD: 0}, None)
+    (past,) = member_gpus([held], {}, {POD: 0}, None)
     assert past.utilization is None
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import calendar
+import json
+import shutil
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +14,11 @@ import pytest
 from trilens.ledger.prices.book import default_book
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
-from trilens.serve.rehearsal.kept_night import Night, keep, kept, lay, move_times
+from trilens.serve.rehearsal import kept_night
+from trilens.serve.rehearsal.bill import book
+from trilens.serve.rehearsal.kept_night import TOLD, Moment, Night, keep, keep_moment, kept
+from trilens.serve.rehearsal.laid_night import Laying, lay, lay_rest
+from trilens.serve.rehearsal.moved_times import move_times
 from trilens.serve.rehearsal.watched import WatchedWorld
 from trilens.serve.rules import rule_groups
 from trilens.serve.storage import open_store
@@ -22,10 +29,13 @@ from trilens.simulate.world import World
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trilens.simulate.truth import Truth
+
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_768_392_000_000
 MINUTES = 20
 END_MS = BEGIN_MS + MINUTES * 60_000
+MOMENTS_MS = tuple(BEGIN_MS + minutes * 60_000 for minutes in (12, 16, MINUTES))
 STEP = {"data_s": 0.1, "forward_s": 2, "backward_s": 4, "grad_sync_s": 0.4, "optimizer_s": 0.3, "jitter": 1}
 
 
@@ -50,6 +60,18 @@ def world_from(begin_ms: int) -> World:
     return World(scenario(), start_ms=begin_ms, telling_ranks=8, identity="small")
 
 
+class HiddenTruth:
+    """That of a simulator, which only its own parts may ask."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+
+    def __getattr__(self, name: str) -> Any:
+        who = sys._getframe(1).f_globals["__name__"]
+        assert who.startswith("trilens.simulate."), f"{who} asks for what it should find"
+        return getattr(self._truth, name)
+
+
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder."""
@@ -57,23 +79,45 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = validate({"storage": {"data_dir": str(folder / "watched")}})
     store = open_store(settings.storage, upkeep=False)
     world = world_from(BEGIN_MS)
-    groups = [group for group in rule_groups(settings) if "findings" in str(group.file)]
-    pause = range(BEGIN_MS + 11 * 60_000, END_MS - 120_000)
+    world.truth = HiddenTruth(world.truth)  # type: ignore[assignment]
+    few = ("findings", "thresholds")
+    groups = [group for group in rule_groups(settings) if any(name in str(group.file) for name in few)]
+    pause = range(BEGIN_MS + 10 * 60_000, END_MS - 240_000)
+    moments = []
     with WatchedWorld(world, store, "demo", groups, default_book(), lambda at: at not in pause) as watched:
-        watched.go_on(END_MS)
+        for at_ms in MOMENTS_MS:
+            watched.go_on(at_ms)
+            watched.settle()
+            assert store.records_settled(60)
+            moments.append(Moment(at_ms, time.time_ns() // 1000))
+            keep_moment(store.engine, folder / "kept", moments[-1], world.telling.told_so_far())
+        book(world, store, default_book(), BEGIN_MS, lambda _: None)
     store.close()
-    told = world.telling.told_so_far()
-    keep(folder / "watched", folder / "kept", Night(BEGIN_MS, END_MS, time.time_ns() // 1000, told))
+    keep(folder / "watched", folder / "kept", Night(BEGIN_MS, time.time_ns() // 1000, tuple(moments)))
     return folder / "kept"
 
 
-def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) -> None:
+def laying_at(night: Path, into_ms: int) -> Laying:
+    """As of a moment so long after the night began, days later."""
     known = kept(night)
     assert known is not None
-    now_us = time.time_ns() // 1000
-    end_ms = now_us // 1000 - 61_234  # no whole number of anything
-    by_ms = end_ms - END_MS
-    lay(night, known, tmp_path / "data", end_ms, now_us)
+    days = (time.time_ns() // 1_000_000 - BEGIN_MS) // (24 * HOUR_MS)
+    return Laying(night, known, 1000 * (BEGIN_MS + days * 24 * HOUR_MS + into_ms))
+
+
+def test_it_is_moved_by_whole_hours_and_left_at_the_last_moment(night: Path) -> None:
+    laying = laying_at(night, 19 * 60_000 + 1_234)
+    assert laying.by_ms % HOUR_MS == 0
+    assert laying.moment.at_ms == MOMENTS_MS[1]
+    assert laying.shift.end_ms == BEGIN_MS + 19 * 60_000 + 1_234
+    assert laying_at(night, 20 * 60_000).moment.at_ms == MOMENTS_MS[2]
+    assert laying_at(night, 70 * 60_000).moment.at_ms == MOMENTS_MS[2], "of the hour that it may end in"
+
+
+def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) -> None:
+    laying = laying_at(night, 19 * 60_000 + 1_234)
+    by_ms, end_ms = laying.by_ms, laying.now_us // 1000
+    lay(laying, tmp_path / "data")
     settings = validate({"storage": {"data_dir": str(tmp_path / "data")}})
     store = open_store(settings.storage, upkeep=False)
     try:
@@ -83,35 +127,85 @@ def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) ->
         hung_ms = BEGIN_MS + 8 * 60_000 + by_ms
         assert hung_ms - 10_000 < finding.finding.onset_ms < hung_ms + 30_000
         assert finding.detected_ms < hung_ms + 120_000, "it goes on when detectors look again"
-        assert finding.seen_ms > end_ms - 90_000
+        assert MOMENTS_MS[1] + by_ms - 90_000 < finding.seen_ms <= MOMENTS_MS[1] + by_ms
         (incident,) = store.incidents.open()
         assert "train-1 has hung" in incident.title
         assert {moment.t_ms > hung_ms - 10_000 for moment in incident.timeline} == {True}
         assert incident.lost_quanta
         named_ms = calendar.timegm(time.strptime(incident.id[:13], "%Y%m%d-%H%M")) * 1000
         assert abs(incident.detected_ms - named_ms) < 120_000  # it was a whole minute before it was moved
-        engine = Engine(store)
-        in_pause_ms = END_MS + by_ms - 180_000
-        assert len(engine.instant("trilens_finding", in_pause_ms, QueryGuard()).labels)
-        for metric in ("DCGM_FI_DEV_GPU_UTIL", "trilens_finding", "kube_pod_info"):
-            assert len(engine.instant(metric, end_ms, QueryGuard()).labels), metric
         (run,) = store.runs.runs()
         assert BEGIN_MS + by_ms < run.created_ms < BEGIN_MS + by_ms + 60_000
         (process, *_) = store.runs.processes([run.run])
-        assert process.heard_ms == end_ms
+        assert process.heard_ms == MOMENTS_MS[1] + by_ms
         (machine,) = store.machines.unfinished()
         assert machine.from_ms == BEGIN_MS + by_ms
+        (hour,) = store.ledger.hours(BEGIN_MS + by_ms, BEGIN_MS + by_ms + HOUR_MS)
+        assert hour.upto_ms == END_MS + by_ms
+        assert store.ledger.incomplete(BEGIN_MS + by_ms, end_ms) == [], "its rows are there"
+    finally:
+        store.close()
+
+
+def test_samples_end_with_the_night_and_rules_may_go_on_at_once(night: Path, tmp_path: Path) -> None:
+    laying = laying_at(night, 19 * 60_000 + 1_234)
+    end_ms = laying.now_us // 1000
+    lay(laying, tmp_path / "data")
+    store = open_store(validate({"storage": {"data_dir": str(tmp_path / "data")}}).storage, upkeep=False)
+    try:
+        engine = Engine(store)
+        in_pause_ms = BEGIN_MS + laying.by_ms + 14 * 60_000
+        assert len(engine.instant("trilens_finding", in_pause_ms, QueryGuard()).labels)
+        for metric in ("DCGM_FI_DEV_GPU_UTIL", "trilens_finding", "kube_pod_info"):
+            assert len(engine.instant(metric, end_ms, QueryGuard()).labels), metric
+        last = engine.instant("max(timestamp(DCGM_FI_DEV_GPU_UTIL))", end_ms + 60_000, QueryGuard())
+        assert end_ms - 30_000 < 1000 * last.values[0, 0] <= end_ms
+        recorded = "trilens:threshold"
+        assert len(engine.instant(recorded, end_ms - 1, QueryGuard()).labels)
+        assert not len(engine.instant(recorded, end_ms, QueryGuard()).labels), "or two would tell the same"
+    finally:
+        store.close()
+
+
+def test_the_rest_is_laid_while_the_store_is_used(
+    night: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_night, "_RECENT_MS", 8 * 60_000)
+    halved = tmp_path / "halved"
+    shutil.copytree(night, halved)
+    known = kept(night)
+    assert known is not None
+    keep(night.parent / "watched", halved, known)
+    laying = laying_at(halved, 19 * 60_000)
+    recent_ms = laying.night.recent_ms + laying.by_ms
+    lay(laying, tmp_path / "data")
+    store = open_store(validate({"storage": {"data_dir": str(tmp_path / "data")}}).storage)
+    try:
+        engine = Engine(store)
+        counted = "count_over_time(DCGM_FI_DEV_GPU_TEMP[1h])"
+
+        def samples(at_ms: int) -> float:
+            found = engine.instant(counted, at_ms, QueryGuard())
+            return float(found.values.sum())
+
+        recent = samples(laying.now_us // 1000)
+        assert samples(recent_ms) == 0
+        lay_rest(laying, store)
+        older = samples(recent_ms)
+        assert older > 0
+        assert samples(laying.now_us // 1000) == recent + older, "what was read before is not all"
+        assert store.engine.query_arrow("SELECT count() AS n FROM run_batches")["n"][0].as_py() > 0
     finally:
         store.close()
 
 
 def test_ranks_go_on_from_where_they_were_whenever_that_is(night: Path) -> None:
-    known = kept(night)
-    assert known is not None
+    laying = laying_at(night, 17 * 60_000)
     begin_ms = BEGIN_MS + 40 * HOUR_MS + 1_234
     world = world_from(begin_ms)
-    world.advance(begin_ms + MINUTES * 60_000)
-    world.telling.go_on_from(known.told)
+    world.advance(begin_ms + laying.moment.at_ms - BEGIN_MS)
+    told = json.loads((night / laying.moment.folder / TOLD).read_bytes())["told"]
+    world.telling.go_on_from(told)
     assert world.telling.ranks
     for rank in world.telling.ranks.values():
         sending = rank.next(world.now_ms, 5.0)

@@ -267,6 +267,24 @@ def test_money_is_worked_out_once_for_all_and_anew_while_nobody_waits() -> None:
         assert ask()["money"]["spent"] != renewed, "what is old is told to nobody"
 
 
+def test_what_everybody_sees_first_is_worked_out_when_an_hour_was_booked() -> None:
+    api = Api(book=CountingBook(*a_night()), now_ms=lambda: NOW_MS)
+    told = Told()
+    now = NowApi(api.book, api.facts, told, told, told, api.questions)  # type: ignore[arg-type]
+    pages = PageApis([now])
+    pages.booked(NOW_MS)
+    deadline = time.monotonic() + 60
+    while api.questions.runner.running:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert api.book.counted == 1  # type: ignore[attr-defined]
+    to = -(-NOW_MS // HOUR_MS) * HOUR_MS / 1000
+    with running(build_app(replace(api.parts(), pages=pages))) as url:
+        for asked in ({}, {"from": to - 12 * 3600, "to": to}):  # as the page asks
+            httpx.get(f"{url}/api/now", params=asked).raise_for_status()
+    assert api.book.counted == 1, "nobody waits for it"  # type: ignore[attr-defined]
+
+
 def test_a_span_of_the_past() -> None:
     with asking(a_night(), Told()) as ask:
         answer = ask(**{"from": str(NIGHT_MS / 1000 - 7200), "to": str(NIGHT_MS / 1000)})

@@ -82,6 +82,18 @@ def test_utilisation_is_the_mean_over_the_gpus_and_the_time_of_the_run(
     assert found.figures["trilens.gpu_utilization"] == pytest.approx(0.5, abs=0.01)
 
 
+def test_how_busy_a_run_was_is_worked_out_once_in_some_minutes(loop: asyncio.AbstractEventLoop) -> None:
+    source, asked = MemorySource(), []
+    utilization(source, "GPU-a", 1.0, 1.0)
+    runs = told(process(0, "GPU-a"))
+    figures = RunFigures(runs, EmbeddedQueries(source), MemoryBook())
+    figures.ask_in(loop)
+    work_out = figures._utilization
+    figures._utilization = lambda held: asked.append(held) or work_out(held)  # type: ignore[method-assign]
+    assert figures.utilization(RUN) == figures.utilization(RUN) == pytest.approx(1.0, abs=0.01)
+    assert len(asked) == 1
+
+
 def test_nobody_measured_the_gpus(loop: asyncio.AbstractEventLoop) -> None:
     found = known(told(process(0, "GPU-a")), MemorySource(), loop)
     assert found == Known({"trilens.gpu_hours": 2.0}, SOON_S)

@@ -9,11 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
-from trained_workload import KEY, NOON_MS, NOW_MS, PATH, RANKS, RUN, SLOW, minute, trained
+from trained_workload import KEY, NOON_MS, NOW_MS, PATH, RANKS, RUN, SLOW, SUMMED_WATTS, minute, trained
 from trilens.model.errors import RequestError
 from trilens.serve.openapi import document
 from trilens.serve.own_queries import Matrix, Times
 from trilens.serve.pages.timeline_gpu_memory import GpuMemory
+from trilens.serve.pages.timeline_gpu_sums import gpu_sums, summed_layer
 from trilens.serve.pages.timeline_gpus import WorkloadGpus
 from trilens.serve.pages.timeline_grid import Grid, told
 from trilens.serve.pages.timeline_program import role_of, steps_per_second
@@ -100,6 +101,17 @@ def test_gpus_as_recorded_else_as_their_exporter_said(whole: dict[str, Any]) -> 
         assert at(whole, minutes, power["most"]) == watts + 7
         assert at(whole, minutes, whole["gpus"]["gpus"]) == RANKS
     assert at(whole, -5, power["mean"]) is None
+
+
+def test_what_rules_recorded_of_all_its_gpus_is_shown_and_of_a_rank_its_own(ask: Ask) -> None:
+    span = {"from": str(minute(22) / 1000), "to": str(NOW_MS / 1000)}
+    second: dict[str, Any] = ask(**span, points=40, rank=SLOW).json()["data"]
+    (power,) = second["gpus"]["figures"]
+    assert {over: at(second, 25, power[over]) for over in SUMMED_WATTS} == {
+        "mean": 603.2, "least": 600.2, "most": 607.2
+    }  # fmt: skip
+    assert at(second, 25, second["gpus"]["gpus"]) == RANKS
+    assert at(second, 25, second["rank"]["figures"]["power"]) == 605
 
 
 def test_a_rank_by_itself_with_the_gpu_that_it_had_then(whole: dict[str, Any]) -> None:
@@ -199,6 +211,40 @@ class CountedQueries:
 
 async def no_bindings() -> list[Any]:
     return []
+
+
+class AskedQueries:
+    """Every GPU of a workload is told of from the tenth slot on."""
+
+    def __init__(self) -> None:
+        self.queries: list[str] = []
+
+    async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+        assert labels == ("over",)
+        self.queries.append(query)
+        row = np.where(np.arange(times.moments) < 10, np.nan, 8.0)
+        overs = [("",)] if "workload_gpus" in query else [("mean",), ("least",), ("most",)]
+        return Matrix(overs, np.tile(row, (len(overs), 1)))
+
+
+def test_a_long_slot_has_the_least_and_the_most_of_all_its_moments() -> None:
+    queries = AskedQueries()
+    there = np.arange(50) >= 10
+    found = asyncio.run(gpu_sums(queries, KEY, there, Grid(0, 600_000, 50)))  # type: ignore[arg-type]
+    assert found is not None
+    assert summed_layer(found).gpus == [0] * 10 + [8] * 40
+    assert len(queries.queries) == 5
+    whose = 'cluster="lab", namespace="ml", kind="PyTorchJob", workload="train"'
+    assert queries.queries[1] == " or ".join(
+        f'{how}_over_time(trilens:workload_gpu_power:watts{{{whose}, over="{over}"}}[600000ms])'
+        for over, how in (("mean", "avg"), ("least", "min"), ("most", "max"))
+    )
+
+
+def test_where_rules_recorded_nothing_for_long_each_gpu_is_asked_about() -> None:
+    there = np.ones(50, np.bool_)
+    asked = gpu_sums(AskedQueries(), KEY, there, Grid(0, 600_000, 50))  # type: ignore[arg-type]
+    assert asyncio.run(asked) is None
 
 
 def test_of_gpus_only_what_is_new_is_asked() -> None:

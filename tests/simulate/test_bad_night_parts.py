@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trilens.simulate.scenario import Fault, Scenario, load_scenario
+from trilens.simulate.scenario import Fault, Scenario, Serving, load_scenario
+from trilens.simulate.serving import InferenceServers
 from trilens.simulate.world import World
 
 MINUTE_MS = 60_000
@@ -78,6 +79,21 @@ def test_requests_of_a_night_do_not_depend_on_when_it_is_told() -> None:
         (uid,) = small.metrics_endpoints()
         texts.append(small.metrics_text(uid))
     assert texts[0] == texts[1]
+
+
+def test_requests_are_the_same_however_often_somebody_asks() -> None:
+    def served(*times_s: float) -> str:
+        servers = InferenceServers(START_MS, seed=3)
+        servers.add("one", Serving(requests_per_second=3.0, capacity=2.8), 5.0)
+        servers.add("other", Serving(load="code"), 5.0)
+        for to_s in times_s:
+            servers.advance(to_s)
+        text = servers.text("one").decode()
+        return "\n".join(line for line in text.splitlines() if "_sum{" not in line)  # added up otherwise
+
+    at_once = served(9_000.0)
+    assert "num_requests_waiting" in at_once
+    assert served(*(10.0 * number for number in range(901))) == at_once
 
 
 def test_every_fault_of_the_demo_is_in_its_night() -> None:

@@ -169,7 +169,7 @@ def test_what_cannot_be_is_told_in_a_line(
     port = cluster.url.rpartition(":")[2]
     for arguments, told in (
         (["--scenario", "nothing"], "cannot read the scenario 'nothing'"),
-        (["--gpus", "8", "--age", "0s", "--port", port], "address already in use"),
+        (["--gpus", "8", "--age", "0s", "--port", port], "ddress already in use"),
     ):
         with SimulatorProcess(arguments) as simulator, pytest.raises(SimulatorFailed, match="exit code 2"):
             simulator.described()

@@ -350,3 +350,21 @@ def test_sums_are_exact(
     assert _in_any_order(both.ledger.episodes(window, limit=1_000)) == _in_any_order(
         both.memory.episodes(window, limit=1_000)
     )
+
+
+def test_what_was_asked_before_is_not_read_again_until_something_is_booked(
+    tables: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied(tables)
+    ledger, asked = Ledger(tables), []
+    read = tables.query_arrow
+    monkeypatch.setattr(tables, "query_arrow", lambda *args, **how: asked.append(args) or read(*args, **how))
+    window = Window(hour_ms(0), hour_ms(3))
+    ledger.write(hour(0, row(0)))
+    asked.clear()
+    first = ledger.sums([Dimension.BUCKET], window)
+    assert ledger.sums([Dimension.BUCKET], window) == first
+    assert len(asked) == 1
+    ledger.write(hour(1, row(1)))
+    (both,) = ledger.sums([Dimension.BUCKET], window)
+    assert both.gpu_ms == 2 * first[0].gpu_ms

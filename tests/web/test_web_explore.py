@@ -1,4 +1,4 @@
-"""Explore, Experiments and Doctor, driven as a person would."""
+"""Explore: a query is written, completed, run, and shown to others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FIELD = "A query in PromQL"
-PATIENT_MS = 30_000  # each of these goes through all that is known, once
 
 
-def test_a_query_is_completed_run_and_shared(
-    page: Page, axe: Callable[[Page], None], shot: Callable[[Page, str], None]
-) -> None:
+def test_a_query_is_completed_run_and_shared(page: Page, usable: Callable[[Page], None]) -> None:
     page.goto("/explore?range=1h")
     field = page.get_by_label(FIELD)
     field.click()
@@ -27,7 +24,6 @@ def test_a_query_is_completed_run_and_shared(
     expect(field).to_have_value("sum by (Hostname")
     field.press_sequentially(") (gpu_pow")
     expect(offers.get_by_role("option").first).to_contain_text("trilens:gpu_power:watts")
-    shot(page, "explore-completion")
     field.press("ArrowDown")
     field.press("Enter")
     expect(field).to_have_value("sum by (Hostname) (trilens:gpu_power:watts")
@@ -36,8 +32,7 @@ def test_a_query_is_completed_run_and_shared(
     legend = page.get_by_role("list", name="Series")
     expect(legend.get_by_role("button").first).to_contain_text(re.compile(r"Hostname=.*k?W$"))
     expect(page).to_have_url(re.compile("query=sum"))
-    axe(page)
-    shot(page, "explore")
+    usable(page)
     page.reload()  # what the address says is all there is to it
     expect(field).to_have_value("sum by (Hostname) (trilens:gpu_power:watts)")
     page.get_by_role("button", name="Table").click()
@@ -83,36 +78,3 @@ def test_names_with_markup_are_text(page: Page) -> None:
     page.goto(f"/explore?query={query.replace(' ', '+')}&view=table")
     expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
     assert page.locator("main img").count() == 0
-
-
-def test_runs_are_compared(page: Page, shot: Callable[[Page, str], None]) -> None:
-    page.goto("/experiments?against=steps")
-    boxes = page.get_by_role("checkbox")
-    expect(page.get_by_role("img", name=re.compile("against step"))).to_be_visible(timeout=PATIENT_MS)
-    shot(page, "experiments")
-    boxes.nth(0).check()
-    boxes.nth(1).check()
-    expect(page.get_by_role("heading", name="Side by side")).to_be_visible()
-    expect(page).to_have_url(re.compile("runs=.*%2C"))
-    page.reload()
-    side = page.get_by_role("region", name="Runs side by side")
-    expect(side.locator("thead th")).to_have_count(3, timeout=PATIENT_MS)
-    side.get_by_role("button").first.click()
-    expect(page.get_by_role("heading", name="Side by side")).to_have_count(0)
-
-
-def test_the_doctor_says_what_is_not_seen_and_what_to_copy(
-    page: Page, shot: Callable[[Page, str], None]
-) -> None:
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto("/doctor")
-    money = page.get_by_role("region", name="Money")
-    expect(money.get_by_role("heading", name=re.compile("list prices"))).to_be_visible(timeout=PATIENT_MS)
-    shot(page, "doctor")
-    money.get_by_role("button", name="Copy: prices:").click()
-    assert page.evaluate("navigator.clipboard.readText()") == "prices:\n  file: prices.yaml"
-    page.get_by_role("button", name=re.compile("^Problems")).click()
-    expect(page).to_have_url(re.compile("show=problem"))
-    expect(money.get_by_text("Nothing of that kind here.")).to_be_visible()
-    page.get_by_role("button", name="Look again").click()
-    expect(page.get_by_text(re.compile("layers examined, last just now"))).to_be_visible(timeout=PATIENT_MS)

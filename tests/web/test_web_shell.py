@@ -15,22 +15,15 @@ PAGES = ("", "workloads", "fleet", "money", "experiments", "services", "incident
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_each_page_opens_and_can_be_used_by_all(page: Page, axe: Callable[[Page], None], path: str) -> None:
+def test_each_page_opens_and_can_be_used_by_all(
+    page: Page, usable: Callable[[Page], None], path: str
+) -> None:
     page.goto(f"/{path}")
     expect(page.locator("nav a[aria-current=page]")).to_have_attribute("href", re.compile(f"^/{path}"))
-    expect(page.locator(".spinner")).to_have_count(0)  # it has its answer
+    expect(page.locator("main h1")).to_be_attached()
+    expect(page.locator(".spinner")).to_have_count(0)  # all of it has its answer
     expect(page.locator("main .state-failed")).to_have_count(0)
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        axe(page)
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_cut_off_at_the_width_of_a_phone(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 375, "height": 812})
-    page.goto(f"/{path}")
-    expect(page.locator(".spinner")).to_have_count(0)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    usable(page)
 
 
 def test_pages_open_by_keyboard(page: Page) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SOON_MS = 30_000  # a demo that has only just begun has much to do beside
-_MARKUP = '<img src=x onerror="document.title=1">'
 _WITHOUT_CHARTS = """
 () => {
   window.drawnAnew = 0;
@@ -44,26 +41,18 @@ def path(site: str) -> str:
 
 def opened(page: Page, path: str, query: str = "") -> None:
     page.goto(f"{path}?range=3h{query}")
-    expect(page.locator(".u-over").first).to_be_visible(timeout=_SOON_MS)
-    expect(page.get_by_role("heading", name="Ranks over time")).to_be_visible(timeout=_SOON_MS)
+    expect(page.locator(".u-over").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Ranks over time")).to_be_visible()
 
 
-def test_three_layers_and_money_for_everybody(
-    page: Page, path: str, axe: Callable[[Page], None], shot: Callable[[Page, str], None]
-) -> None:
+def test_three_layers_and_money_for_everybody(page: Page, path: str, usable: Callable[[Page], None]) -> None:
     opened(page, path)
     expect(page.get_by_role("heading", level=1)).to_have_text(path.rpartition("/")[2])
     for layer in ("Program", "Platform", "Infrastructure", "Money"):
         expect(page.get_by_role("heading", name=re.compile(f"^{layer}"))).to_be_visible()
     for chart in ("Loss", "Throughput", "Pods", "GPU activity", "Power", "Temperature", "SM clock"):
         expect(page.get_by_role("img", name=chart, exact=True)).to_be_visible()
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        axe(page)
-        shot(page, f"workload-{scheme}")
-    page.set_viewport_size({"width": 375, "height": 812})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    shot(page, "workload-phone")
+    usable(page)
 
 
 def test_a_cursor_moves_through_all_charts_and_nothing_is_drawn_anew(page: Page, path: str) -> None:
@@ -105,7 +94,8 @@ def test_a_rank_is_told_of_and_chosen_on_the_map(page: Page, path: str) -> None:
     expect(page.locator(".heat-tip")).to_contain_text(re.compile(r"rank \d+ at"))
     page.mouse.click(box["x"] + box["width"] * 0.95, box["y"] + 3)
     expect(page).to_have_url(re.compile(r"rank=\d+"))
-    expect(page.get_by_role("img", name=re.compile(r"Step time of rank \d+"))).to_be_visible(timeout=_SOON_MS)
+    page.reload()
+    expect(page.get_by_role("img", name=re.compile(r"Step time of rank \d+"))).to_be_visible()
     page.get_by_role("button", name=re.compile(r"Without rank \d+")).click()
     expect(page).not_to_have_url(re.compile(r"rank=\d+"))
 
@@ -121,9 +111,7 @@ def test_from_a_point_of_the_loss_to_its_batches(page: Page, path: str) -> None:
         if found.search(page.url):
             break
     expect(page).to_have_url(found)
-    expect(page.get_by_role("group", name=re.compile(r"Ranks in step \d+"))).to_contain_text(
-        "samples from", timeout=_SOON_MS
-    )
+    expect(page.get_by_role("group", name=re.compile(r"Ranks in step \d+"))).to_contain_text("samples from")
     page.get_by_role("button", name="Close").click()
     expect(page).not_to_have_url(found)
 
@@ -134,7 +122,7 @@ def test_why_is_asked_only_when_somebody_wants_to_know(page: Page, path: str) ->
     opened(page, path)
     assert asked == []
     page.get_by_role("button", name="Find out why").click()
-    expect(page.locator(".verdict, .state-empty").last).to_be_visible(timeout=60_000)
+    expect(page.locator(".verdict, .state-empty").last).to_be_visible()
     expect(page).to_have_url(re.compile("why=1"))
     assert len(asked) == 1
 
@@ -145,48 +133,3 @@ def test_members_attempts_and_checkpoints(page: Page, path: str) -> None:
     for tab, shown in (("Pods", "pods"), ("Attempts", "attempts"), ("Checkpoints", "checkpoints")):
         page.get_by_role("group", name="What is listed").get_by_role("button", name=re.compile(tab)).click()
         expect(page).to_have_url(re.compile(f"show={shown}"))
-
-
-def test_four_thousand_ranks_and_a_name_with_markup(
-    page: Page, path: str, axe: Callable[[Page], None]
-) -> None:
-    def named(route: Route) -> None:
-        answer = route.fetch()
-        body: dict[str, Any] = answer.json()
-        body["data"]["workload"]["name"] = _MARKUP
-        gpu = {**body["data"]["gpus"][0], "pod": _MARKUP}
-        body["data"]["gpus"] = [{**gpu, "rank": rank, "uuid": f"GPU-{rank}"} for rank in range(4096)]
-        route.fulfill(response=answer, body=json.dumps(body))
-
-    page.route(re.compile(re.escape(f"/api{path}") + r"(\?|$)"), named)
-    page.route(re.compile(r"/ranks\?"), lambda route: route.fulfill(json=many_ranks(256, 180, 4096)))
-    opened(page, path)
-    expect(page.get_by_role("heading", level=1)).to_have_text(_MARKUP)
-    assert page.locator("main img").count() == 0
-    expect(page.get_by_text("256 of 4,096 ranks").first).to_be_visible()
-    page.get_by_role("button", name=re.compile("rank 1717 on node-214")).click()
-    expect(page).to_have_url(re.compile("rank=1717"))
-    table = page.get_by_role("group", name="Ranks and GPUs")
-    assert table.locator("tbody tr").count() < 100
-    page.get_by_role("button", name="Slowest first").click()
-    expect(page).to_have_url(re.compile("order=worst"))
-
-
-def many_ranks(rows: int, columns: int, known: int) -> dict[str, Any]:
-    ranks = sorted({1717, *range(0, known, known // (rows - 1))})[:rows]
-    slow = ranks.index(1717)
-    cells = [1500 if row == slow and at > 90 else 1000 for row in range(len(ranks)) for at in range(columns)]
-    return {
-        "status": "success",
-        "warnings": ["256 of 4,096 ranks: the worst, and some of the others"],
-        "data": {
-            "run": "many", "measure": "own", "from_ms": 1, "step_ms": 60_000, "columns": columns,
-            "ranks_known": known, "steps_known": 9000, "steps_read": columns, "ranks": ranks,
-            "attempts": [0], "column_attempt": [0] * columns, "worst_column": [100] * len(ranks),
-            "pods": [[f"pod-{rank // 8}" for rank in ranks]],
-            "nodes": [[f"node-{rank // 8}" for rank in ranks]],
-            "gpus": [[f"GPU-{rank}" for rank in ranks]],
-            "factor": [1.5 if rank == 1717 else 1.0 for rank in ranks],
-            "median_ms": [1000] * columns, "cells_ms": cells,
-        },
-    }  # fmt: skip

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 _ABOUT = """\
-What Trilens exposes on its own endpoints. What is recorded of it, and of what others expose, is in
-[Recording rules](rules.md)."""
+What Trilens exposes on its own endpoints; beside it the server has the `process_` metrics of every Prometheus
+client. What is recorded of it, and of what others expose, is in [Recording rules](rules.md)."""
 # Where each is told, by the folder whose code describes it.
 _ENDPOINTS: Final = {
     "serve": "The server: `/metrics` of itself, `/metrics/workloads` of workloads, GPUs, money and findings",
@@ -34,6 +34,12 @@ _ENDPOINTS: Final = {
     "collect/node": "The agent: `/metrics` of `trilens agent`",
     "sdk": "A training or serving program: its own `/metrics`",
 }
+# What a program logs under names of its own.
+_OF_ANY_NAME: Final = (
+    ("training_NAME", "What the program logged as NAME."),
+    ("training_logged_NAME", "The same, where NAME is that of another metric of this table."),
+    ("training_validation_NAME", "The same of a validation."),
+)
 _NAME: Final = re.compile(r"(trilens|training|inference|DCGM_FI)_\w+")
 _LIKELY: Final = re.compile(
     r"\"(trilens|training|inference|DCGM_FI)_|Family\(|# HELP "
@@ -53,6 +59,7 @@ def metrics_page() -> str:
     sections = []
     for folder, where in _ENDPOINTS.items():
         rows = [(code(one.metric), one.help) for one in every if one.folder == folder]
+        rows += [(code(metric), text) for metric, text in _OF_ANY_NAME if folder == "sdk"]
         sections.append(f"## {where}\n\n{table(('metric', 'what'), rows)}")
     rows = [(code(one.metric), one.help) for one in FAMILIES]
     sections.append(

@@ -13,10 +13,12 @@ _RULES = """\
 Recording rules that Trilens ships (`src/trilens/rules`) and evaluates by itself; `trilens rules export`
 writes them out for another server. What the names mean is in [GPU metrics](../gpu-metrics.md),
 [Platform metrics](../platform-metrics.md), [The SDK](../sdk.md), [Serving](../serving.md) and
-[Cost as metrics](../cost-metrics.md)."""
+[Cost as metrics](../cost-metrics.md). Rules of objectives are made of
+[their file](../slo.md#what-is-recorded)."""
 _ALERTS = """\
 Alerts that Trilens ships, as the rule files have them. What each means, and what to do, is in
-[Alerts](../alerts.md); the numbers they compare with are thresholds there, and can be set."""
+[Alerts](../alerts.md); the numbers they compare with are thresholds there, and can be set. Those of
+objectives are made of [their file](../slo.md#alerts)."""
 
 
 class ShippedRule(NamedTuple):

@@ -1,5 +1,6 @@
 """`trilens demo`: a server with a cluster that does not exist."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,12 +20,15 @@ TRY_AFTER_THE_NIGHT = (
     ("what went wrong in the night, by cause, and what each has cost", "incidents --all"),
     ("where the money went", "cost --from -12h"),
     ("what of that was for nothing, and what to do about it", "cost why --from -12h"),
-    ("the job that stands since 01:12 of its night: the cause, and the way to it", "why llm-pretrain-1"),
+    ("which team has spent more than its budget", "cost now"),
+    ("the job of 64 GPUs that stands since twelve past: the cause, and the way to it", "why llm-pretrain-1"),
     ("the one in which one rank is missing", "why moe-ablation-1"),
+    ("the one that goes on without its GPUs", "why tts-train-1"),
     ("why pods wait beside free nodes", "why protein-fold-1"),
-    ("the jobs of the cluster, and what each of them does now", "workloads"),
-    ("what its training programs tell: step, loss, time left, and what hangs", "runs"),
+    ("why a service lets people wait", "why chat-1"),
+    ("what training programs tell: step, loss, time left, and what hangs", "runs"),
     ("the GPUs, and who holds them", "gpus"),
+    ("all of it on one screen, live", "top"),
 )
 TRY = (
     ("the jobs of the cluster, and what each of them does now", "workloads"),
@@ -89,48 +93,66 @@ def demo(
     ] = False,
     prepare: Annotated[
         bool,
-        typer.Option("--prepare", help="No server: make the night that the demo opens on, and keep it."),
+        typer.Option(
+            "--prepare",
+            help="No server: make the night that the demo opens on, and keep it, where that is not done yet.",
+        ),
     ] = False,
+    into: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="With --prepare: keep it there, to be shipped."),
+    ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="With --fault, --list-faults or --once: print JSON.")
     ] = False,
 ) -> None:
     """Run a server with a simulated GPU cluster.
 
-    Its data lies in a temporary directory, and is gone when it ends. Where --prepare has made a bad night,
-    which takes minutes, the demo opens on the morning after it; else the cluster has 64 GPUs and an hour
-    behind it.
+    Its data lies in a temporary directory, and is gone when it ends. It opens on the morning after a bad
+    night, which comes with Trilens or is made by --prepare in some minutes; where there is none, and with
+    --gpus, the cluster has an hour behind it.
     With --fault the cluster has a job and nodes for each fault, and it ends by itself; exit code 1 where an
     alert did not fire, named something else, or was not resolved.
     With --once there is no server: a night of 256 GPUs (or --gpus) is followed faster than time.
     """
-    _check_together(gpus, fault, json=json, listed=list_faults, once=once, prepare=prepare)
+    _check_together(gpus, fault, into, json=json, listed=list_faults, once=once, prepare=prepare)
     if prepare:
         from trilens.cli.demo_kept import prepare_night
 
-        typer.echo(f"kept in {prepare_night(seed)}")
-        return
-    if once:
+        typer.echo(f"kept in {prepare_night(seed, into)}")
+    elif once:
         from trilens.cli.demo_night import run_night
 
         run_night(gpus, seed, as_json=json)
-        return
-    if list_faults:
+    elif list_faults:
         from trilens.cli import demo_faults
 
         demo_faults.list_faults(as_json=json)
-        return
+    else:
+        _serve(gpus, seed, fault, listen, interval, alertmanager or (), as_json=json)
+
+
+def _serve(
+    gpus: int | None,
+    seed: int,
+    fault: str | None,
+    listen: str,
+    interval: str,
+    alertmanagers: "Sequence[str]",
+    *,
+    as_json: bool,
+) -> None:
+    """Until it is interrupted, or what it shows is over."""
     from trilens.cli.demo_server import DemoServer
 
     # That targets of a fault are down is what is shown.
-    log_level = "warning" if fault is None else "error"
-    server = DemoServer(listen, interval, alertmanager or (), log_level)
+    server = DemoServer(listen, interval, alertmanagers, "warning" if fault is None else "error")
     server.check()
     if fault is not None:
         from trilens.cli.demo_faults import show_faults
         from trilens.cli.demo_stage import chosen
 
-        if not show_faults(server, chosen(fault), seed, as_json=json):
+        if not show_faults(server, chosen(fault), seed, as_json=as_json):
             raise typer.Exit(1)
         return
     if gpus is None:
@@ -151,7 +173,14 @@ def demo(
 
 
 def _check_together(
-    gpus: int | None, fault: str | None, *, json: bool, listed: bool, once: bool, prepare: bool
+    gpus: int | None,
+    fault: str | None,
+    into: Path | None,
+    *,
+    json: bool,
+    listed: bool,
+    once: bool,
+    prepare: bool,
 ) -> None:
     chosen = {
         "--fault": fault is not None,
@@ -164,6 +193,8 @@ def _check_together(
         raise typer.BadParameter(f"does not go with {named[1]}", param_hint=named[0])
     if json and named in ([], ["--prepare"]):
         raise typer.BadParameter("goes with --fault, --list-faults or --once", param_hint="--json")
+    if into is not None and not prepare:
+        raise typer.BadParameter("goes with --prepare", param_hint="--into")
     if gpus is not None and (listed or prepare or fault is not None):
         raise typer.BadParameter(f"{named[0]} has a cluster of its own", param_hint="--gpus")
 

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from trilens.cli.demo_kept import CLUSTER
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from trilens.cli.demo_kept import KeptNight
+    from trilens.serve.rehearsal.laid_night import Laying
     from trilens.settings.tree import Settings
     from trilens.simulate.over_http.described import Described
     from trilens.simulate.over_http.process import SimulatorProcess
     from trilens.simulate.scenario import Scenario
+    from trilens.store.store import Store
 
 _DATA: Final = "data"
-# What teams may spend in a month: one of them spends it in a night.
-_BUDGETS: Final = {
-    "budgets": {
-        "limits": [
-            {"team": team, "amount": amount, "currency": "USD"}
-            for team, amount in (("foundation", 9_000), ("vision", 60_000), ("search", 40_000))
-        ]
-    }
-}
+_CLUSTER: Final = "demo"
+_FIRST_PAGE_S: Final = 2.0  # for what it asks, before the rest of the night takes a processor
 
 
 class DemoServer(NamedTuple):
@@ -77,28 +71,35 @@ class DemoServer(NamedTuple):
             if scenario is not None:
                 from trilens.serve.rehearsal.past import keep_past
 
-                keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, CLUSTER)
+                keep_past(scenario, seed, cluster.born_ms, cluster.began_ms, load().storage, _CLUSTER)
             run_server(load, _answering(simulator, cluster, announce))
 
     def run_night(self, kept: KeptNight, seed: int, announce: Callable[[str, Described], None]) -> None:
         """Until it is interrupted: twelve hours that are kept end now, and the cluster goes on from there."""
         import uvloop  # noqa: F401 - as above
 
-        from trilens.serve.rehearsal.bad_night import arguments_after
+        from trilens.serve.lean import keep_pandas_out
+        from trilens.serve.rehearsal.laid_night import Laying, lay
+        from trilens.serve.rehearsal.night_cluster import arguments_after, promised
         from trilens.simulate.over_http.process import SimulatorProcess
 
-        folder, night = kept
-        now_us = time.time_ns() // 1000
+        keep_pandas_out()
+        laying = Laying(kept.folder, kept.night, time.time_ns() // 1000)
         with (
             TemporaryDirectory(prefix="trilens-demo-") as directory,
-            SimulatorProcess(arguments_after(folder, seed, now_us // 1000)) as simulator,
+            SimulatorProcess(arguments_after(laying, seed)) as simulator,
+            ThreadPoolExecutor(1, "lay-night") as beside,
         ):
-            from trilens.serve.rehearsal.kept_night import lay
-            from trilens.serve.run import run_server
+            laid = beside.submit(lay, laying, Path(directory) / _DATA)
+            from trilens.serve.run import run_server  # takes as long as that
 
-            lay(folder, night, Path(directory) / _DATA, now_us // 1000, now_us)
             cluster = _described(simulator)
-            run_server(self._loading(cluster, directory, _BUDGETS), _answering(simulator, cluster, announce))
+            laid.result()
+            run_server(
+                self._loading(cluster, directory, promised()),
+                _answering(simulator, cluster, announce),
+                lambda store: _lay_rest(laying, store),
+            )
 
     def _loading(
         self, cluster: Described, directory: str, more: Mapping[str, Any] | None = None
@@ -121,7 +122,7 @@ class DemoServer(NamedTuple):
         return {
             "server": {"listen": self.listen, "log_level": self.log_level},
             "storage": {"data_dir": f"{directory}/{_DATA}"},
-            "kubernetes": {"clusters": {CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
+            "kubernetes": {"clusters": {_CLUSTER: {"kubeconfig": cluster.kubeconfig}}},
             "agents": {"scrape_config": _found(cluster.agent_targets)},
             "scrape": {"global": {"scrape_interval": self.interval}, "scrape_configs": jobs},
         }
@@ -151,8 +152,17 @@ def _answering(
     return answers
 
 
+def _lay_rest(laying: Laying, store: Store) -> None:
+    from trilens.cli.demo_kept import say_if_old
+    from trilens.serve.rehearsal.laid_night import lay_rest
+
+    time.sleep(_FIRST_PAGE_S)
+    lay_rest(laying, store)
+    say_if_old(laying.night)
+
+
 def _found(url: str) -> dict[str, Any]:
     return {
         "http_sd_configs": [{"url": url, "refresh_interval": "5s"}],
-        "relabel_configs": [{"target_label": "cluster", "replacement": CLUSTER}],
+        "relabel_configs": [{"target_label": "cluster", "replacement": _CLUSTER}],
     }

@@ -25,9 +25,9 @@ from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import DOUBTED, doubts_of, of_job, of_row
 from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
-from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
 from trilens.model.life import Phase
 from trilens.model.rank_names import ranks_name
+from trilens.model.step_phases import DATA_PHASES, SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

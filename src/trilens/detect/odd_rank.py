@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.detect.collectives import absent
 from trilens.detect.subjects import rank_at
-from trilens.model.ledger_facts import SYNC_PHASES
 from trilens.model.rank_names import ranks_name
+from trilens.model.step_phases import SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

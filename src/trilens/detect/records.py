@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from trilens.detect.scene import RankView, Steps, ToldBy
-from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
 from trilens.model.run import Ending
+from trilens.model.step_phases import DATA_PHASES, SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

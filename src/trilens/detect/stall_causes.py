@@ -10,8 +10,8 @@ import numpy as np
 from trilens.detect.fates import Fate
 from trilens.detect.scene import Figure
 from trilens.detect.wording import rank_name, seconds
-from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
 from trilens.model.rank_names import ranks_name
+from trilens.model.step_phases import DATA_PHASES, SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

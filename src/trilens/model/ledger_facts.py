@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from trilens.model.workload import WorkloadKey
 
 
-DATA_PHASES: Final = ("data",)
-SYNC_PHASES: Final = ("grad_sync", "barrier")
-CHECKPOINT_PHASES: Final = ("checkpoint",)
-
 WORKS_MS: Final = (
     60_000  # of a GPU after a fault: the last step of a program that is about to fail is no work
 )
@@ -90,10 +86,10 @@ class StepMinutes:
     first_end_us: NDArray[np.int64]
     last_end_us: NDArray[np.int64]
     step_us: NDArray[np.int64]  # all steps together
-    data_us: NDArray[np.int64]  # of DATA_PHASES, the program's time; the others likewise
+    data_us: NDArray[np.int64]  # of the phase `data`, the program's time; the others likewise
     sync_us: NDArray[np.int64]
     checkpoint_us: NDArray[np.int64]
-    device_us: NDArray[np.int64]  # all phases on the GPU but DATA_PHASES, in which it waits; 0: none told
+    device_us: NDArray[np.int64]  # all phases on the GPU but `data`, in which it waits; 0: none told
     device_sync_us: NDArray[np.int64]
     tokens: NDArray[np.int64]  # 0 where not told
     samples: NDArray[np.int64]

@@ -96,6 +96,9 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
     if system.cure is not None:
         system.metrics.watch(system.cure.metrics)
     questions = Questions(system.runner, settings.server.max_body)
+    pages, money = _page_apis(system, questions), _money_apis(system, questions)
+    system.detection.listen(pages.looked)
+    system.when_booked += [pages.booked, money.units.booked]
     return build_app(
         Parts(
             settings=settings,
@@ -108,9 +111,9 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
             intake=_intake_apis(system, settings, receiver, otlp),
             fleet=_fleet_apis(system, questions),
             runs=_run_apis(system, questions),
-            money=_money_apis(system, questions),
+            money=money,
             delivery=DeliveryApis(system.delivery, questions),
-            pages=_page_apis(system, questions),
+            pages=pages,
         )
     )
 

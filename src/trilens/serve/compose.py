@@ -96,6 +96,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEPT_S = 5.0  # nobody is told later than that because the disk is full
+_PAGE_QUERIES = 2  # of what a page shows, side by side
 _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so neither delays the other
 
 
@@ -164,11 +165,13 @@ class System:
         self._costs = CostMetrics(self.kept.ledger, self.cost_rules, self.store)
         self.workload_money = WorkloadMoney(self.kept.ledger, lambda: self.prices.currency, clock_ms)
         self.ledger = self._ledger_keeper(settings)
-        self.queries = self._own_queries()
+        self.queries = self._own_queries(at_once=_PAGE_QUERIES)
         self._asked_now = Asked(self._own_queries())
         self.detection = self._detection_keeper()
         self.scene = KeptScene()
         self.detection.listen(self.scene.take)
+        # What every viewer shares is made before anybody asks: apis.py says by whom.
+        self.when_booked: list[Callable[[int], None]] = []
         self.incidents = self._incident_keeper()
         self.cases = self._cases(settings)
         self.cure = self._cure_keeper(settings, policy)
@@ -227,11 +230,11 @@ class System:
         self.metrics.kubernetes = self.clusters.kube_state.page
         return KubeStatePresence(self._own_queries(), self.clusters.kube_state)
 
-    def _own_queries(self) -> OwnQueries:
+    def _own_queries(self, at_once: int = 1) -> OwnQueries:
         if self.upstream is not None:
             return UpstreamQueries(self.upstream)
         assert self.store is not None
-        return EmbeddedQueries(self.store)
+        return EmbeddedQueries(self.store, at_once=at_once)
 
     def _cluster_intake(self, settings: Settings) -> ClusterIntake | None:
         if not settings.kubernetes.clusters:
@@ -372,6 +375,8 @@ class System:
     def _hour_booked(self, now_ms: int) -> None:
         self._costs.tell(now_ms)
         self.workload_money.booked(now_ms)
+        for prepare in self.when_booked:
+            prepare(now_ms)
 
     def _scraped_programs(self, settings: Settings) -> ScrapedPrograms | None:
         if self.scrapes is None or self._jobs is None:

@@ -55,17 +55,16 @@ def gpus_at(
 
 def member_gpus(
     bindings: Iterable[BindingInterval],
-    gpus: Iterable[GpuInterval],
+    gpus: Mapping[GpuKey, Gpu],
     attempts: Mapping[PodKey, int],
     told: Told | None,
 ) -> list[MemberGpuAnswer]:
-    """By attempt, then rank. `gpus` are those of the bindings, the latest of each last; `told` is None for
-    any moment but the present."""
-    known = {interval.gpu.key: interval.gpu for interval in gpus}
+    """By attempt, then rank. `gpus` are those of the bindings; `told` is None for any moment but the
+    present."""
     answers = [
         _member_gpu(
             interval,
-            known.get(interval.binding.gpu),
+            gpus.get(interval.binding.gpu),
             attempts.get(interval.binding.pod, 0),
             told if interval.to_ms is None else None,
         )

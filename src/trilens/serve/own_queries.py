@@ -87,14 +87,19 @@ class OwnQueries(Protocol):
 
 class EmbeddedQueries:
     """Matrices are computed one after the other, however many are asked for at once: each may be of a whole
-    fleet, and side by side they would take as many times the memory, and a third more of the processor."""
+    fleet, and side by side they would take as many times the memory, and a third more of the processor.
+    Where somebody waits for them, a few `at_once` are worth it."""
 
     def __init__(
-        self, samples: SeriesSource, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+        self,
+        samples: SeriesSource,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        *,
+        at_once: int = 1,
     ) -> None:
         self._samples = samples
         self._now_ms = now_ms
-        self._matrices = ThreadPoolExecutor(1, thread_name_prefix="own-matrices")
+        self._matrices = ThreadPoolExecutor(at_once, thread_name_prefix="own-matrices")
 
     async def vector(self, query: str) -> Sequence[Shown]:
         answer = await asyncio.to_thread(Engine(self._samples).instant, query, self._now_ms(), QueryGuard())

@@ -17,7 +17,7 @@ import uvicorn
 import uvloop
 
 from trilens import __version__
-from trilens.model.errors import ConfigError
+from trilens.model.errors import ConfigError, StoreError
 from trilens.serve.compose import System
 from trilens.serve.logs import configure_logs
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from trilens.serve.reloading import Reloading
     from trilens.settings.tree import Settings
+    from trilens.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +40,25 @@ _DATE_S = 1.0
 _STUCK_S = 10  # a loop that has not turned for so long has met a defect
 
 
-def run_server(load: Callable[[], Settings], announce: Callable[[str, Settings], None]) -> None:
-    """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers."""
+def run_server(
+    load: Callable[[], Settings],
+    announce: Callable[[str, Settings], None],
+    afterwards: Callable[[Store], None] | None = None,
+) -> None:
+    """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers.
+    `afterwards` is done meanwhile, in a thread: what nobody who opens a first page waits for."""
     settings = load()
     configure_logs(settings.server)
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECTED_AFTER)
-    uvloop.run(serve(settings, load, announce))
+    uvloop.run(serve(settings, load, announce, afterwards))
 
 
 async def serve(
-    settings: Settings, load: Callable[[], Settings], announce: Callable[[str, Settings], None]
+    settings: Settings,
+    load: Callable[[], Settings],
+    announce: Callable[[str, Settings], None],
+    afterwards: Callable[[Store], None] | None = None,
 ) -> None:
     token = settings.server.required_token()
     check_certificate(settings)
@@ -66,19 +75,31 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     reloads: asyncio.Task[None] | None = None
+    rest: asyncio.Task[None] | None = None
     try:
         await system.start()
         reloads = asyncio.create_task(_reload_when_wanted(system.reloading, reload_wanted))
         url = url_of(listener, secure=settings.server.tls_cert_file is not None)
         log.info("listening", extra={"url": url, "version": __version__})
         announce(url, settings)
+        if afterwards is not None:
+            rest = asyncio.create_task(asyncio.to_thread(_try, afterwards, system.kept))
         await server.serve(sockets=[listener])
     finally:
         listener.close()
         if reloads is not None:
             reloads.cancel()
         await system.stop()
+        if rest is not None:
+            await rest
         log.info("stopped")
+
+
+def _try(afterwards: Callable[[Store], None], store: Store) -> None:
+    try:
+        afterwards(store)
+    except StoreError as e:
+        log.warning("what was left for later is not done", extra={"error": str(e)})
 
 
 async def _reload_when_wanted(reloading: Reloading, wanted: asyncio.Event) -> None:

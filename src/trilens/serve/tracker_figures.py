@@ -59,6 +59,8 @@ _QUERY_S: Final = 30.0
 _LOOKED_AT: Final = 500  # moments of a run at which the GPUs are looked at, however long it took
 _SHORTEST_STEP_S: Final = 15
 _RUNS: Final = 10_000
+_BUSY_KNOWN_S: Final = 300.0
+_BUSY_RUNS: Final = 1_000
 _RUNS_KNOWN_S: Final = 10.0  # how long what programs said of their trackers is not read again
 
 
@@ -90,6 +92,7 @@ class RunFigures:
         self._lock = threading.Lock()  # each tracker has a thread of its own
         self._told: dict[tuple[str, str], RunId] = {}  # what programs said of their trackers
         self._told_s = -math.inf
+        self._busy: dict[RunId, tuple[float, float]] = {}  # replaced whole: any thread may read it
 
     def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
@@ -110,8 +113,16 @@ class RunFigures:
         return Known({**figures, **(verdict or {})}, self._again_s(processes, spent, now_ms), unasked)
 
     def utilization(self, run: RunId) -> float | None:
-        """How busy its GPUs were, of all the time that it held them."""
-        return self._utilization(gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000))
+        """How busy its GPUs were, of all the time that it held them: as of some minutes ago, as it takes long
+        to work out for thousands."""
+        now_s = time.monotonic()
+        made_s, known = self._busy.get(run, (-math.inf, None))
+        if now_s - made_s > _BUSY_KNOWN_S:
+            held = gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000)
+            known = self._utilization(held)
+            if known is not None:
+                self._busy = dict([*self._busy.items()][-_BUSY_RUNS:]) | {run: (now_s, known)}
+        return known
 
     def _again_s(self, processes: Sequence[RankProcess], spent: Spending | None, now_ms: int) -> float | None:
         ends = [one.ended_ms for one in processes if one.ended_ms is not None]

@@ -97,9 +97,13 @@ class WorkloadsApi:
     def _held(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> list[MemberGpuAnswer]:
         attempts = {one.membership.pod: one.membership.attempt for one in history.members}
         bindings = self._gpus.bindings_of(attempts.keys(), moment.at_ms, guard)
-        uuids = {interval.binding.gpu.uuid for interval in bindings}
-        told = self._bindings.now.told if moment.is_now else None
-        return member_gpus(bindings, self._gpus.gpus_named(uuids, moment.at_ms, guard), attempts, told)
+        now = self._bindings.now if moment.is_now else None
+        keys = {interval.binding.gpu for interval in bindings}
+        # Of thousands, reading them all again would take most of the time of the answer.
+        there = {key: now.gpus[key] for key in keys if key in now.gpus} if now is not None else {}
+        others = {key.uuid for key in keys - there.keys()}
+        gone = {one.gpu.key: one.gpu for one in self._gpus.gpus_named(others, moment.at_ms, guard)}
+        return member_gpus(bindings, {**gone, **there}, attempts, now.told if now is not None else None)
 
     def _spent(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> Spending | None:
         """The ledger has whole hours: what it was at a moment in one of them nobody can tell."""

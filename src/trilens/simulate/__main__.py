@@ -15,14 +15,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from trilens.model.errors import ConfigError
+from trilens.simulate.over_http.agents import AGENT_TARGETS
 from trilens.simulate.over_http.described import Described
+from trilens.simulate.over_http.exporters import DCGM_TARGETS, PROGRAM_TARGETS
 from trilens.simulate.over_http.pace import grown
-from trilens.simulate.over_http.server import SimulatedCluster
+from trilens.simulate.over_http.server import SimulatedCluster, bind, url_of, write_kubeconfig
 from trilens.simulate.scenario import Seconds, load_scenario, shipped_scenarios
 from trilens.simulate.telling import MOST_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trilens.simulate.scenario import Scenario
+    from trilens.simulate.world import World
 
 _MOST_GPUS = 10_000  # beyond, the first hour takes minutes that look like a hang
 
@@ -45,11 +50,32 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
     if asked.gpus is not None:
         scenario = scenario.sized(asked.gpus)
     now_ms = asked.until if asked.until is not None else _now_ms()
-    age_ms = round(1000 * asked.age)
+    with tempfile.TemporaryDirectory(prefix="trilens-simulate-") as folder:
+        kubeconfig = asked.kubeconfig or Path(folder) / "kubeconfig"
+        try:
+            with bind(asked.port) as listener:
+                url = url_of(listener)
+                write_kubeconfig(kubeconfig, url)
+                described = _described(scenario, url, kubeconfig, now_ms, asked)
+                print(described.as_json() if asked.json else described.as_text(), flush=True)  # noqa: T201
+                world = _grown(scenario, now_ms, asked)  # who comes meanwhile waits for it
+                with SimulatedCluster(
+                    world, speed=asked.speed, listener=listener, on_end=ended.set
+                ) as cluster:
+                    if asked.records_to is not None:
+                        cluster.send_records_to(asked.records_to)
+                    if asked.with_stdin:
+                        threading.Thread(target=_follow_stdin, args=(cluster, ended), daemon=True).start()
+                    ended.wait()
+        except OSError as e:  # the port, or the kubeconfig's folder
+            raise ConfigError(str(e)) from e
+
+
+def _grown(scenario: Scenario, now_ms: int, asked: argparse.Namespace) -> World:
     world = grown(
         scenario,
         now_ms=now_ms,
-        age_ms=age_ms,
+        age_ms=round(1000 * asked.age),
         seed=asked.seed,
         telling_ranks=asked.telling_ranks,
         identity=asked.identity,
@@ -58,31 +84,24 @@ def _serve(asked: argparse.Namespace, ended: threading.Event) -> None:
         world.telling.go_on_from(_told(asked.told))
     if asked.until is not None:
         world.advance(max(now_ms, _now_ms()))  # it has grown for seconds, which are over
-    with tempfile.TemporaryDirectory(prefix="trilens-simulate-") as folder:
-        kubeconfig = asked.kubeconfig or Path(folder) / "kubeconfig"
-        try:
-            with SimulatedCluster(world, speed=asked.speed, port=asked.port, on_end=ended.set) as cluster:
-                cluster.write_kubeconfig(kubeconfig)
-                described = Described(
-                    url=cluster.url,
-                    kubeconfig=str(kubeconfig),
-                    dcgm_targets=cluster.dcgm_targets,
-                    program_targets=cluster.program_targets,
-                    agent_targets=cluster.agent_targets,
-                    scenario=scenario.name,
-                    gpus=scenario.gpus,
-                    nodes=sum(pool.nodes for pool in scenario.pools),
-                    born_ms=now_ms - age_ms,
-                    began_ms=now_ms,
-                )
-                print(described.as_json() if asked.json else described.as_text(), flush=True)  # noqa: T201
-                if asked.records_to is not None:
-                    cluster.send_records_to(asked.records_to)
-                if asked.with_stdin:
-                    threading.Thread(target=_follow_stdin, args=(cluster, ended), daemon=True).start()
-                ended.wait()
-        except OSError as e:  # the port, or the kubeconfig's folder
-            raise ConfigError(str(e)) from e
+    return world
+
+
+def _described(
+    scenario: Scenario, url: str, kubeconfig: Path, now_ms: int, asked: argparse.Namespace
+) -> Described:
+    return Described(
+        url=url,
+        kubeconfig=str(kubeconfig),
+        dcgm_targets=url + DCGM_TARGETS,
+        program_targets=url + PROGRAM_TARGETS,
+        agent_targets=url + AGENT_TARGETS,
+        scenario=scenario.name,
+        gpus=scenario.gpus,
+        nodes=sum(pool.nodes for pool in scenario.pools),
+        born_ms=now_ms - round(1000 * asked.age),
+        began_ms=now_ms,
+    )
 
 
 def _now_ms() -> int:

@@ -70,8 +70,16 @@ HISTOGRAMS: Final = (
 )
 
 
+_BINS_AT_ONCE: Final = 360  # an hour: a step of numpy takes as long for one
 _KINDS: Final = tuple(LOADS)
 _SHAPES: Final = np.array([load.burst_shape for load in LOADS.values()])
+
+
+class _Drawn(NamedTuple):
+    """What comes in one bin: how many requests to each replica, and what their sizes are drawn with."""
+
+    came: NDArray[np.int64]
+    uniform: Floats
 
 
 class _Columns:
@@ -143,8 +151,8 @@ class InferenceServers:
         last = int(to_s // BIN_S)
         if self._next_bin < last and self._rows:
             rows = np.array([*self._rows.values()])
-            for number in range(self._next_bin, last):
-                self._serve(number, rows)
+            for first in range(self._next_bin, last, _BINS_AT_ONCE):
+                self._serve(range(first, min(last, first + _BINS_AT_ONCE)), rows)
         self._next_bin = max(self._next_bin, last)
 
     def load_of(self, spec: Serving, memory_mib: float) -> Load:
@@ -219,24 +227,22 @@ class InferenceServers:
         """Where the wave of the day begins to rise, counted as the world counts."""
         return (_BUSIEST_S - _DAY_S / 4) - self._start_s % _DAY_S
 
-    def _serve(self, number: int, rows: NDArray[np.intp]) -> None:
-        """What came in one bin, to all replicas at once."""
-        rng = np.random.default_rng([self._seed, 11, number])
-        columns = self._columns
-        of_day = 1 + _DAILY_SWING * math.sin(2 * math.pi * (number * BIN_S - self._wave_from_s()) / _DAY_S)
-        kind, capacity = columns.kind[rows], columns.capacity[rows]
-        shape = _SHAPES[kind]
-        came = rng.poisson(columns.rate[rows] * of_day * BIN_S * rng.gamma(shape, 1 / shape))
-        total = int(came.sum())
-        whose = np.repeat(np.arange(len(rows)), came)
-        uniform = rng.uniform(size=(2, total))
+    def _serve(self, bins: range, rows: NDArray[np.intp]) -> None:
+        """What came in these bins, to all replicas at once."""
+        columns, many = self._columns, len(rows)
+        kind = np.tile(columns.kind[rows], len(bins))
+        capacity = np.tile(columns.capacity[rows], len(bins))
+        drawn = [self._draw(number, rows) for number in bins]
+        came = np.concatenate([one.came for one in drawn])
+        uniform = np.concatenate([one.uniform for one in drawn], axis=1)
+        total = uniform.shape[1]
+        whose = np.repeat(np.arange(len(came)), came)  # of each request, the bin and the replica
         prompt, output = np.empty(total), np.empty(total)
         for at, name in enumerate(_KINDS):
             own = kind[whose] == at
             prompt[own] = draw_tokens(LOADS[name].prompt_tokens, uniform[0, own])
             output[own] = draw_tokens(LOADS[name].output_tokens, uniform[1, own])
-        before = columns.waiting[rows]
-        after = np.round(np.maximum(0.0, before + came - capacity * BIN_S))
+        before, after = _queues(columns.waiting[rows], came.reshape(-1, many), columns.capacity[rows])
         busy = np.minimum(1.0, (before + came) / (capacity * BIN_S))
         first_of = np.cumsum(came) - came
         passed = (np.arange(total) - first_of[whose]) / np.maximum(1, came - 1)[whose]
@@ -246,30 +252,52 @@ class InferenceServers:
         whole_s = first_s + output * token_s[whose]
 
         def sums(values: Floats) -> Floats:
-            return np.bincount(whose, weights=values, minlength=len(rows)).astype(np.float64, copy=False)
+            return np.bincount(whose, weights=values, minlength=len(came)).astype(np.float64, copy=False)
+
+        def over_bins(values: Floats) -> Floats:
+            summed: Floats = values.reshape(-1, many).sum(axis=0)
+            return summed
 
         tokens = sums(output)
-        columns.waiting[rows] = after
+        columns.waiting[rows] = after[-many:]
         # Little's law: how many are in at once.
-        columns.running[rows] = np.round(np.minimum(capacity * BIN_S, sums(whole_s) / BIN_S))
-        columns.preemptions[rows] += busy >= 1.0
-        columns.prompt_tokens[rows] += sums(prompt)
-        columns.output_tokens[rows] += tokens
-        columns.requests[rows] += came
-        everyone = np.arange(len(rows))
+        running = np.minimum(capacity * BIN_S, sums(whole_s) / BIN_S)
+        columns.running[rows] = np.round(running[-many:])
+        columns.preemptions[rows] += over_bins(busy >= 1.0)
+        columns.prompt_tokens[rows] += over_bins(sums(prompt))
+        columns.output_tokens[rows] += over_bins(tokens)
+        columns.requests[rows] += over_bins(came)
+        of_replica, every = whose % many, np.arange(len(came)) % many
         for at, (values, owners, weights) in enumerate(
             (
-                (first_s, whose, None),
-                (token_s, everyone, tokens - came),  # one observation for each token after the first
-                (whole_s, whose, None),
-                (queue_s, whose, None),
-                (prompt, whose, None),
-                (output, whose, None),
+                (first_s, of_replica, None),
+                (token_s, every, tokens - came),  # one observation for each token after the first
+                (whole_s, of_replica, None),
+                (queue_s, of_replica, None),
+                (prompt, of_replica, None),
+                (output, of_replica, None),
             )
         ):
             width = len(HISTOGRAMS[at].bounds) + 1
             cells = owners * width + np.searchsorted(HISTOGRAMS[at].bounds, values)
-            counts = np.bincount(cells, weights=weights, minlength=len(rows) * width)
-            columns.counts[at][rows] += counts.reshape(len(rows), width)
+            counts = np.bincount(cells, weights=weights, minlength=many * width)
+            columns.counts[at][rows] += counts.reshape(many, width)
             seen = values if weights is None else values * weights
-            columns.sums[rows, at] += np.bincount(owners, weights=seen, minlength=len(rows))
+            columns.sums[rows, at] += np.bincount(owners, weights=seen, minlength=many)
+
+    def _draw(self, number: int, rows: NDArray[np.intp]) -> _Drawn:
+        """The same whoever asks when."""
+        rng = np.random.default_rng([self._seed, 11, number])
+        of_day = 1 + _DAILY_SWING * math.sin(2 * math.pi * (number * BIN_S - self._wave_from_s()) / _DAY_S)
+        shape = _SHAPES[self._columns.kind[rows]]
+        came = rng.poisson(self._columns.rate[rows] * of_day * BIN_S * rng.gamma(shape, 1 / shape))
+        return _Drawn(came, rng.uniform(size=(2, int(came.sum()))))
+
+
+def _queues(waiting: Floats, came: NDArray[np.int64], capacity: Floats) -> tuple[Floats, Floats]:
+    """How many wait before and after each bin, bin after bin, with a value for each replica."""
+    before, after = np.empty(came.shape), np.empty(came.shape)
+    for number, requests in enumerate(came):
+        before[number] = waiting
+        waiting = after[number] = np.round(np.maximum(0.0, waiting + requests - capacity * BIN_S))
+    return before.ravel(), after.ravel()

@@ -18,7 +18,7 @@ from trilens.store.inserts import (
 from trilens.store.schema import DAY_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,6 +70,16 @@ class Backfill:
         self._intake.note_labels_saved(handles)
         save_activity(self._engine, with_saved_past(self._engine, noted.seen))
         return written
+
+    def put(self, write: Callable[[Engine], None], until_ms: int) -> None:
+        """Samples up to then that `write` puts into the tables itself, of series that are known and hours
+        that were not rolled up. Whoever reads meanwhile finds some of them."""
+        self._intake.note_past(until_ms)
+        try:
+            with self._horizon.held():
+                write(self._engine)
+        finally:
+            self._intake.note_past(until_ms)
 
 
 def write_tables(

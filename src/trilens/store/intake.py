@@ -96,6 +96,12 @@ class Intake:
             ids = self._index.ids[refs]
             return Backfilled(metrics, codes, Activity(ids, self._admission.oldest_t[refs], last_t, last_v))
 
+    def note_past(self, until_ms: int) -> None:
+        """Samples up to then are written by somebody else: there the window no longer knows it all."""
+        with self._residents.lock:
+            self._window.cut(self._index.references.living(), until_ms)
+            self._strips.forget()
+
     def note_labels_saved(self, handles: Handles) -> None:
         """The labels of these series are on disk."""
         held = handles[self._residents.held(handles)]

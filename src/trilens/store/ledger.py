@@ -18,6 +18,7 @@ from trilens.model.errors import QueryTooLarge
 from trilens.store import sql
 from trilens.store.ledger_damage import damaged_hours
 from trilens.store.ledger_days import DAYS_MADE, LedgerDays
+from trilens.store.ledger_memory import RememberedSums
 from trilens.store.ledger_rows import (
     BILL_COLUMNS,
     BILLS,
@@ -92,6 +93,7 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = threading.Lock()
+        self._remembered = RememberedSums()
         self._hours = _hours_named(engine)
         self._astray: dict[int, frozenset[int]] = {}  # by hour: numbers that are read, and nobody names
         self._settled = 0
@@ -148,6 +150,9 @@ class Ledger:
             elif not all(day.has_pairs for day in days.values()):
                 of_days = BY_DAY
             statement = sums_statement(by, _sources(window, counts, days), of_days, window.where)
+            known = self._remembered.of(statement)
+            if known is not None:
+                return known
             limits = {"max_rows_to_group_by": _MOST_SUMS}
             try:
                 found = self._engine.query_arrow(statement, guard=guard, settings=limits)
@@ -156,7 +161,9 @@ class Ledger:
                     f"the answer has more than {_MOST_SUMS:,} lines, or takes too much memory",
                     hint="ask by fewer dimensions, for less time, or for a part of it (where)",
                 ) from e
-            return sums_of(by, found)
+            sums = sums_of(by, found)
+            self._remembered.keep(statement, sums)
+            return sums
 
     def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
         with self._numbers.reading() as counts:
@@ -249,6 +256,7 @@ class Ledger:
             for hour_ms in [hour_ms for hour_ms in self._hours if hour_ms < until_ms]:
                 del self._hours[hour_ms]
             self._days.forget_before(until_ms)
+            self._remembered.forget()
         return deleted
 
     def _write(self, hours: Sequence[LedgerHour], digests: Mapping[int, str], reason: str) -> dict[int, int]:

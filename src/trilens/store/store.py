@@ -153,7 +153,9 @@ class Store:
         self.series_labels = self._catalog.series_labels
         self.labels_in_memory = self._catalog.labels_in_memory
         self.metadata = self._catalog.metadata
-        self.backfill = Backfill(engine, horizon, self._residents, self._intake, strips).write
+        past = Backfill(engine, horizon, self._residents, self._intake, strips)
+        self.backfill = past.write
+        self.put_past = past.put
 
     @classmethod
     def open(cls, options: StoreOptions, *, upkeep: bool = True) -> Store:
@@ -178,6 +180,11 @@ class Store:
             store = cls(options, engine, horizon, writer, records, upkeep=upkeep)
             undo.pop_all()
         return store
+
+    @property
+    def engine(self) -> Engine:
+        """For who copies whole tables, and knows them."""
+        return self._engine
 
     @property
     def symbols(self) -> Symbols:

@@ -24,7 +24,7 @@ from trilens.store.workload_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
@@ -106,8 +106,9 @@ class WorkloadRecords:
         guard: QueryGuard | None = None,
     ) -> list[WorkloadHistory]:
         """All that had this name before `until_ms`, with everything until then."""
-        keys = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
-        return self._whole([*self._records(keys, guard)], until_ms, guard)
+        named = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
+        records = self._records(named, guard)
+        return self._whole([*records], until_ms, guard, records)
 
     def whole(self, key: WorkloadKey, until_ms: int, guard: QueryGuard | None = None) -> WorkloadHistory:
         """All of one until then. Of who is in it may be told a moment before what it is."""
@@ -143,7 +144,11 @@ class WorkloadRecords:
         return self._whole(keys, _EVER_MS, None)
 
     def _whole(
-        self, keys: Collection[WorkloadKey], until_ms: int, guard: QueryGuard | None
+        self,
+        keys: Collection[WorkloadKey],
+        until_ms: int,
+        guard: QueryGuard | None,
+        records: Mapping[WorkloadKey, Workload] | None = None,
     ) -> list[WorkloadHistory]:
         if not keys:
             return []
@@ -151,7 +156,7 @@ class WorkloadRecords:
         begun = f"from_ms <= {until_ms}"
         members = self._memberships([_among(MEMBERSHIPS, keys), begun], span, guard)
         phases = self._phases([_among(PHASES, keys), begun], span, guard)
-        return self._put_together(keys, members, phases, guard)
+        return self._put_together(keys, members, phases, guard, records)
 
     def _put_together(
         self,
@@ -159,10 +164,12 @@ class WorkloadRecords:
         members: Iterable[MembershipInterval],
         phases: Iterable[PhaseInterval],
         guard: QueryGuard | None,
+        records: Mapping[WorkloadKey, Workload] | None = None,
     ) -> list[WorkloadHistory]:
         if not keys:
             return []
-        records = self._records([_among(WORKLOADS, keys)], guard)
+        if records is None:
+            records = self._records([_among(WORKLOADS, keys)], guard)
         found = {key: WorkloadHistory(records.get(key) or Workload(key)) for key in sorted(keys)}
         for member in members:
             found[member.membership.workload].members.append(member)

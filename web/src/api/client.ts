@@ -1,5 +1,7 @@
 // One way to the server: typed by its own schema, with errors that say what to do.
 import type { paths } from "./schema";
+import { heard, missed } from "./standing";
+import { keptToken, refused } from "./token";
 
 export type ErrorKind = "network" | "auth" | "server" | "request";
 
@@ -10,6 +12,7 @@ export class ApiError extends Error {
     readonly status = 0,
     readonly hint = "",
     readonly body: unknown = null,
+    readonly waitMs = 0, // how long the server wants to be left alone
   ) {
     super(message);
   }
@@ -26,23 +29,24 @@ type Envelope<O> = O extends { responses: { 200: { content: { "application/json"
 export type Data<P extends keyof paths, M extends Method = "get"> =
   Envelope<Operation<P, M>> extends { data: infer D } ? D : unknown;
 
+const TOO_MANY = 429;
+const A_FAULT = "That is a fault of the server: its log says more. The other pages may well work.";
+const NOT_REACHED = "Something in between, such as a proxy, does not reach it. This page goes on trying.";
+// For answers that say nothing themselves, as those of proxies.
+const UNTOLD: Record<number, [string, string]> = {
+  429: ["The server is asked too much at once.", "This page asks again by itself, less often."],
+  502: ["The server is not reached.", NOT_REACHED],
+  503: ["The server is busy or starting.", "This page asks again by itself."],
+  504: ["The server is not reached in time.", NOT_REACHED],
+};
+
 export interface Asked {
   path?: Record<string, string | number>;
   query?: Record<string, string | number | boolean | string[] | null | undefined>;
   body?: unknown;
 }
 
-const TOKEN = "trilens-token";
-let onRefused: (message: string) => void = () => undefined;
-
-/** Called when the server wants a token, or another one. */
-export function whenRefused(listener: (message: string) => void): void {
-  onRefused = listener;
-}
-
-export function setToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
-}
+const PATIENCE_MS = 120_000; // as long as a query may take; a line that went dead would be waited for without end
 
 export function addressOf(path: string, { path: args = {}, query = {} }: Asked = {}): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(args[name] ?? "")));
@@ -57,17 +61,22 @@ export function addressOf(path: string, { path: args = {}, query = {} }: Asked =
 
 async function ask<T>(method: string, address: string, body: unknown, signal?: AbortSignal): Promise<Answer<T>> {
   const headers: Record<string, string> = { Accept: "application/json" };
-  const token = sessionStorage.getItem(TOKEN);
-  if (token) headers["Authorization"] = `Bearer ${token}`;
+  const token = keptToken();
+  if (token !== "") headers["Authorization"] = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  const patience = AbortSignal.timeout(PATIENCE_MS);
+  const until = signal === undefined ? patience : AbortSignal.any([signal, patience]);
   let response: Response;
+  let text: string;
   try {
-    response = await fetch(address, { method, headers, body: body === undefined ? null : JSON.stringify(body), signal });
+    response = await fetch(address, { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: until });
+    text = await response.text();
   } catch (e) {
     if (signal?.aborted) throw e;
+    missed();
     throw new ApiError("network", "The server does not answer.", 0, "Is it running? This page goes on trying.");
   }
-  const text = await response.text();
+  heard();
   let answer: Record<string, unknown> = {};
   try {
     answer = JSON.parse(text) as Record<string, unknown>;
@@ -77,13 +86,20 @@ async function ask<T>(method: string, address: string, body: unknown, signal?: A
     }
   }
   if (response.ok) return { data: answer["data"] as T, warnings: (answer["warnings"] as string[] | undefined) ?? [] };
-  const message = typeof answer["error"] === "string" ? answer["error"] : `The server answers ${response.status}.`;
-  if (response.status === 401) {
-    onRefused(message);
-    throw new ApiError("auth", message, 401, "Enter the server's token above.", answer);
+  throw errorOf(response, answer, token);
+}
+
+function errorOf(response: Response, answer: Record<string, unknown>, token: string): ApiError {
+  const { status } = response;
+  const told = typeof answer["error"] === "string" ? answer["error"] : "";
+  if (status === 401) {
+    refused(token);
+    return new ApiError("auth", "The server wants a token.", 401, "Enter it at the top of the page.", answer);
   }
-  const kind = response.status >= 500 ? "server" : "request";
-  throw new ApiError(kind, message, response.status, String(answer["hint"] ?? ""), answer);
+  const waitMs = 1000 * (Number(response.headers.get("Retry-After")) || 0); // a date is left alone
+  const [what, todo] = UNTOLD[status] ?? [`The server answers ${status}.`, status >= 500 ? A_FAULT : ""];
+  const kind = status >= 500 || status === TOO_MANY ? "server" : "request";
+  return new ApiError(kind, told || what, status, told === "" || status === TOO_MANY ? todo : "", answer, waitMs);
 }
 
 export function get<P extends keyof paths & string>(

@@ -1,12 +1,15 @@
 // An answer that keeps itself fresh while somebody looks at it.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Answer } from "./client";
+import { untilBack } from "./standing";
+import { untilToken } from "./token";
 
 export interface Live<T> {
   data: T | undefined;
   warnings: string[];
   error: ApiError | undefined;
   isLoading: boolean;
+  isSlow: boolean; // it was asked a while ago, and there is no answer yet
   atMs: number | null; // when `data` was answered
   reload: () => void;
 }
@@ -15,7 +18,8 @@ interface Options {
   everyMs?: number; // asked once where it is left out
 }
 
-const SLOWEST_MS = 60_000;
+const SLOWEST_MS = 30_000;
+const SLOW_MS = 5000;
 
 /** `key` names the question: another key is another question, null is none. What was answered to the same
  *  question stays while a later ask fails. */
@@ -36,43 +40,66 @@ export function useAnswer<T>(
     }
     const leaving = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let notWaiting: () => void = () => undefined;
     let failures = 0;
     let isAsking = false;
     setState((before) => (before.key === key ? before : { ...unasked<T>(key), data: before.data, isLoading: true }));
 
-    const next = () => {
+    const next = (error?: ApiError) => {
       clearTimeout(timer);
-      const delayMs = failures > 0 ? Math.min(SLOWEST_MS, 1000 * 2 ** failures) : everyMs;
+      if (error?.kind === "auth") {
+        notWaiting = untilToken.add(() => void once());
+        return;
+      }
+      if (error?.kind === "network") notWaiting = untilBack.add(seen);
+      const delayMs = failures > 0 ? Math.max(error?.waitMs ?? 0, Math.min(SLOWEST_MS, 1000 * 2 ** failures)) : everyMs;
       if (delayMs !== undefined && !document.hidden) timer = setTimeout(() => void once(), delayMs);
     };
     const once = async () => {
       if (isAsking) return;
       isAsking = true;
+      clearTimeout(timer);
+      notWaiting();
+      const slow = setTimeout(() => setState((before) => ({ ...before, isSlow: true })), SLOW_MS);
+      let error: ApiError | undefined;
       try {
         const { data, warnings } = await latest.current(leaving.signal);
         failures = 0;
-        setState({ key, data, warnings, error: undefined, isLoading: false, atMs: Date.now() });
+        setState({ ...unasked<T>(key), data, warnings, isLoading: false, atMs: Date.now() });
       } catch (e) {
         if (leaving.signal.aborted) return;
-        const error = e instanceof ApiError ? e : new ApiError("request", String(e));
-        failures = error.kind === "request" ? 0 : failures + 1;
+        const found = e instanceof ApiError ? e : new ApiError("request", String(e));
+        error = found;
+        failures = found.kind === "request" ? 0 : failures + 1;
         // Another question's answer must not stand under this one's error.
-        setState((before) => ({ ...before, key, data: before.atMs === null ? undefined : before.data, error, isLoading: false }));
+        setState((before) => ({
+          ...before,
+          key,
+          data: before.atMs === null ? undefined : before.data,
+          error: found,
+          isLoading: false,
+          isSlow: false,
+        }));
       } finally {
+        clearTimeout(slow);
         isAsking = false;
-        if (!leaving.signal.aborted) next();
+        if (!leaving.signal.aborted) next(error);
       }
     };
     const seen = () => {
       if (document.hidden) clearTimeout(timer);
       else if (everyMs !== undefined || failures > 0) void once();
     };
-    again.current = () => void once();
+    again.current = () => {
+      setState((before) => ({ ...before, isLoading: true }));
+      void once();
+    };
     document.addEventListener("visibilitychange", seen);
     void once();
     return () => {
       leaving.abort();
       clearTimeout(timer);
+      notWaiting();
       document.removeEventListener("visibilitychange", seen);
     };
   }, [key, everyMs]);
@@ -82,5 +109,5 @@ export function useAnswer<T>(
 }
 
 function unasked<T>(key: string | null): { key: string | null } & Omit<Live<T>, "reload"> {
-  return { key, data: undefined, warnings: [], error: undefined, isLoading: key !== null, atMs: null };
+  return { key, data: undefined, warnings: [], error: undefined, isLoading: key !== null, isSlow: false, atMs: null };
 }

@@ -13,6 +13,7 @@ export interface Route {
 
 const listeners = new Set<() => void>();
 const DEFAULT_RANGE = "12h";
+const LATEST_MS = Date.UTC(9999, 0);
 
 function changed(): void {
   for (const listener of [...listeners]) listener();
@@ -26,10 +27,24 @@ function match(pattern: string, path: string): Record<string, string> | null {
   const args: Record<string, string> = {};
   for (const [i, part] of wanted.entries()) {
     const value = given[i] ?? "";
-    if (part.startsWith(":")) args[part.slice(1)] = decodeURIComponent(value);
-    else if (part !== value) return null;
+    if (!part.startsWith(":")) {
+      if (part !== value) return null;
+      continue;
+    }
+    const decoded = decodedPart(value);
+    if (decoded === null) return null;
+    args[part.slice(1)] = decoded;
   }
   return args;
+}
+
+/** null where somebody cut an address off in the middle of a letter. */
+function decodedPart(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }
 
 function current(): Route {
@@ -91,7 +106,7 @@ export function useRange(): Range {
   const [nowMs, setNow] = useState(() => Date.now());
   const from = Number(query.get("from"));
   const to = Number(query.get("to"));
-  const isLive = !(from > 0 && to > from);
+  const isLive = !(from > 0 && to > from && to < LATEST_MS);
   useEffect(() => {
     if (!isLive) return;
     const timer = setInterval(() => {
@@ -99,8 +114,11 @@ export function useRange(): Range {
     }, 5000);
     return () => clearInterval(timer);
   }, [isLive]);
-  const given = query.get("range") ?? DEFAULT_RANGE;
-  const lengthMs = spanMs(given) ?? spanMs(DEFAULT_RANGE) ?? 0;
+  const asked = query.get("range") ?? "";
+  const askedMs = spanMs(asked);
+  const isSpan = askedMs !== null && askedMs > 0 && askedMs < nowMs;
+  const given = isSpan ? asked : DEFAULT_RANGE;
+  const lengthMs = isSpan ? askedMs : (spanMs(DEFAULT_RANGE) ?? 0);
   return {
     fromMs: isLive ? nowMs - lengthMs : from,
     toMs: isLive ? nowMs : to,

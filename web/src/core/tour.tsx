@@ -20,12 +20,21 @@ export function Tour() {
   const asked = useAnswer(given === null ? null : "tour", (signal) => get("/api/incidents", {}, signal));
   const box = useRef<HTMLElement>(null);
   const at = Math.max(0, Number(given) - 1);
-  useEffect(() => box.current?.focus(), [given]);
+  const end = () => setParams({ tour: "" });
+  const isThere = asked.data !== undefined;
+  useEffect(() => box.current?.focus(), [given, isThere]);
+  useEffect(() => {
+    if (given === null) return;
+    const pressed = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !event.defaultPrevented && document.querySelector("dialog[open]") === null) end();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, [given]);
   if (given === null || asked.data === undefined) return null;
   const steps = stepsOf(costliest(asked.data));
   const step = steps[at];
   if (step === undefined) return null;
-  const end = () => setParams({ tour: "" });
   const show = (i: number) => {
     const next = steps[i];
     if (next === undefined) end();
@@ -37,7 +46,10 @@ export function Tour() {
       ref={box}
       tabIndex={-1}
       aria-label="Tour"
-      onKeyDown={(event) => event.key === "Escape" && end()}
+      onKeyDown={(event) => {
+        if (event.key === "ArrowRight") show(at + 1);
+        else if (event.key === "ArrowLeft" && at > 0) show(at - 1);
+      }}
     >
       <p class="soft">
         Tour · {at + 1} of {steps.length}

@@ -23,17 +23,20 @@ const CLOCK_S = new Intl.DateTimeFormat(undefined, {
   hour12: false,
 });
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
+const DAY_OF_YEAR = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
 export function clock(ms: number | null | undefined, withSeconds = false): string {
   return ms == null ? "unknown" : (withSeconds ? CLOCK_S : CLOCK).format(ms);
 }
 
-/** "01:12" today, else with its day. */
+/** "01:12" today, else with its day, and with the year where it is another. */
 export function moment(ms: number | null | undefined): string {
   if (ms == null) return "unknown";
-  const isToday = new Date(ms).toDateString() === new Date().toDateString();
-  return isToday ? CLOCK.format(ms) : `${DAY.format(ms)} ${CLOCK.format(ms)}`;
+  const [at, now] = [new Date(ms), new Date()];
+  if (at.toDateString() === now.toDateString()) return CLOCK.format(ms);
+  const day = at.getFullYear() === now.getFullYear() ? DAY : DAY_OF_YEAR;
+  return `${day.format(ms)} ${CLOCK.format(ms)}`;
 }
 
 export function fullMoment(ms: number): string {

@@ -1,6 +1,7 @@
 // Rows and columns of one figure as colours: a picture of one pixel a cell, drawn large.
-import { useEffect, useRef } from "preact/hooks";
+import { useCallback, useEffect, useRef } from "preact/hooks";
 import { THEME_CHANGED } from "../core/theme_event";
+import { inTurn, withFrame } from "./turns";
 
 interface HeatProps {
   label: string;
@@ -24,17 +25,23 @@ const PALETTE: [number, number, number][] = [
   [255, 213, 50],
 ];
 
-function colourOf(share: number): [number, number, number] {
-  const at = Math.min(1, Math.max(0, share)) * (PALETTE.length - 1);
+const SHADES = 256;
+const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
+
+/** The palette in so many steps, each as one number of an ImageData. */
+const shades = Uint32Array.from({ length: SHADES }, (_, step) => {
+  const at = (step / (SHADES - 1)) * (PALETTE.length - 1);
   const i = Math.min(PALETTE.length - 2, Math.floor(at));
   const [a, b] = [PALETTE[i] ?? [0, 0, 0], PALETTE[i + 1] ?? [0, 0, 0]];
-  const part = at - i;
-  return [0, 1, 2].map((k) => Math.round((a[k] ?? 0) + ((b[k] ?? 0) - (a[k] ?? 0)) * part)) as [number, number, number];
-}
+  const [red, green, blue] = [0, 1, 2].map((k) => Math.round((a[k] ?? 0) + ((b[k] ?? 0) - (a[k] ?? 0)) * (at - i)));
+  const bytes = [red ?? 0, green ?? 0, blue ?? 0, 255];
+  return (LITTLE_ENDIAN ? bytes.reverse() : bytes).reduce((all, one) => all * 256 + one, 0);
+});
 
 export function Heat(props: HeatProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const tip = useRef<HTMLDivElement>(null);
+  const pointed = useRef<{ cell: [number, number]; x: number; y: number; isRight: boolean } | null>(null);
   const latest = useRef(props);
   latest.current = props;
   const height = props.height ?? Math.min(420, Math.max(120, props.values.length * 12));
@@ -43,37 +50,44 @@ export function Heat(props: HeatProps) {
     const element = canvas.current;
     if (element === null) return;
     const draw = () => paint(element, latest.current, height);
-    draw();
-    const resized = new ResizeObserver(draw);
+    let takeBack = inTurn(draw);
+    const again = () => {
+      takeBack = inTurn(draw);
+    };
+    const resized = new ResizeObserver(again);
     resized.observe(element);
-    window.addEventListener(THEME_CHANGED, draw);
+    window.addEventListener(THEME_CHANGED, again);
     return () => {
+      takeBack();
       resized.disconnect();
-      window.removeEventListener(THEME_CHANGED, draw);
+      window.removeEventListener(THEME_CHANGED, again);
     };
   }, [props.values, props.low, props.high, props.chosenRow, height]);
 
   const cellAt = (event: MouseEvent): [number, number] | null => {
     const element = canvas.current;
     if (element === null) return null;
-    const box = element.getBoundingClientRect();
     const rows = latest.current.values.length;
     const columns = latest.current.values[0]?.length ?? 0;
-    const row = Math.floor(((event.clientY - box.top) / box.height) * rows);
-    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    const row = Math.floor((event.offsetY / element.clientHeight) * rows);
+    const column = Math.floor((event.offsetX / element.clientWidth) * columns);
     return row >= 0 && row < rows && column >= 0 && column < columns ? [row, column] : null;
   };
-  const show = (event: MouseEvent) => {
+  const write = useCallback(() => {
     const element = tip.current;
-    const cell = cellAt(event);
     if (element === null) return;
-    element.hidden = cell === null;
-    if (cell === null) return;
-    element.textContent = latest.current.tell(...cell);
-    const box = canvas.current?.getBoundingClientRect();
-    if (box === undefined) return;
-    const x = event.clientX - box.left;
-    element.style.transform = `translate(${x > box.width / 2 ? x - element.offsetWidth - 12 : x + 12}px, ${event.clientY - box.top + 12}px)`;
+    const at = pointed.current;
+    element.hidden = at === null;
+    if (at === null) return;
+    element.textContent = latest.current.tell(...at.cell);
+    // By its own width, whatever that is: asking for it would have the page laid out at once.
+    element.style.transform = `translate(${at.x}px, ${at.y + 12}px) translateX(${at.isRight ? "calc(-100% - 12px)" : "12px"})`;
+  }, []);
+  const show = (event: MouseEvent | null) => {
+    const cell = event === null ? null : cellAt(event);
+    const isRight = event !== null && event.offsetX > (canvas.current?.clientWidth ?? 0) / 2;
+    pointed.current = event === null || cell === null ? null : { cell, x: event.offsetX, y: event.offsetY, isRight };
+    withFrame(write);
   };
   return (
     <div class="heat">
@@ -83,7 +97,7 @@ export function Heat(props: HeatProps) {
         aria-label={props.label}
         style={{ height: `${height}px` }}
         onMouseMove={show}
-        onMouseLeave={() => tip.current !== null && (tip.current.hidden = true)}
+        onMouseLeave={() => show(null)}
         onClick={(event) => {
           const cell = cellAt(event);
           if (cell !== null) props.onPick?.(...cell);
@@ -106,13 +120,15 @@ function paint(canvas: HTMLCanvasElement, { values, low, high, chosenRow }: Heat
   const picture = small.getContext("2d");
   if (picture === null) return;
   const image = picture.createImageData(columns, rows);
-  const span = high - low || 1;
-  for (const [r, row] of values.entries()) {
-    for (const [c, value] of row.entries()) {
-      const at = (r * columns + c) * 4;
+  const cells = new Uint32Array(image.data.buffer);
+  const scale = (SHADES - 1) / (high - low || 1);
+  for (let r = 0; r < rows; r += 1) {
+    const row = values[r] ?? [];
+    for (let c = 0; c < columns; c += 1) {
+      const value = row[c];
       if (value == null) continue; // see-through: nothing is known there
-      const [red, green, blue] = colourOf((value - low) / span);
-      image.data.set([red, green, blue, 255], at);
+      const step = Math.round((value - low) * scale);
+      cells[r * columns + c] = shades[step < 0 ? 0 : step < SHADES ? step : SHADES - 1] ?? 0;
     }
   }
   picture.putImageData(image, 0, 0);

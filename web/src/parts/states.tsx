@@ -1,12 +1,13 @@
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../api/client";
 import type { Live } from "../api/use";
-import { ago } from "../format/time";
+import { Ago } from "./time";
 
-export function Loading({ what = "Loading" }: { what?: string }) {
+export function Loading({ what = "Loading", isSlow = false }: { what?: string; isSlow?: boolean }) {
   return (
     <div class="state" role="status">
       <span class="spinner" aria-hidden="true" /> {what}…
+      {isSlow && <p>The server takes its time. It may be busy, or the span of time is long: a shorter one is quicker.</p>}
     </div>
   );
 }
@@ -21,7 +22,15 @@ export function Empty({ what, todo }: { what: string; todo?: ComponentChildren }
   );
 }
 
+/** What is wrong with all of the server is said at the top of the page: here only that this waits for it. */
 export function Failed({ error, reload }: { error: ApiError; reload?: () => void }) {
+  if (error.kind === "network" || error.kind === "auth") {
+    return (
+      <div class="state" role="status">
+        Not known yet: {error.kind === "auth" ? "waiting for the token." : "waiting for the server."}
+      </div>
+    );
+  }
   return (
     <div class="state state-failed" role="alert">
       <p>
@@ -37,6 +46,26 @@ export function Failed({ error, reload }: { error: ApiError; reload?: () => void
   );
 }
 
+/** That an answer is an old one: why, and how old. */
+export function Stale<T>({ live }: { live: Live<T> }) {
+  const { error } = live;
+  const isSaidAbove = error?.kind === "network" || error?.kind === "auth";
+  if (isSaidAbove || (error === undefined && !live.isSlow)) return null;
+  return (
+    <div class="notice notice-warning" role={error === undefined ? "status" : "alert"}>
+      <p>
+        {error?.message ?? "The server takes its time."}{" "}
+        {live.atMs !== null && (
+          <>
+            What is shown is from <Ago ms={live.atMs} />.
+          </>
+        )}
+      </p>
+      {error !== undefined && error.hint !== "" && <p>{error.hint}</p>}
+    </div>
+  );
+}
+
 /** What an answer comes to: its page, or why there is none. An old answer stays, and says how old it is. */
 export function Shown<T>({
   live,
@@ -48,15 +77,12 @@ export function Shown<T>({
   children: (data: T) => ComponentChildren;
 }) {
   if (live.data === undefined) {
-    return live.error !== undefined ? <Failed error={live.error} reload={live.reload} /> : <Loading what={what} />;
+    if (live.error !== undefined) return <Failed error={live.error} reload={live.reload} />;
+    return <Loading what={what} isSlow={live.isSlow} />;
   }
   return (
     <>
-      {live.error !== undefined && (
-        <p class="notice notice-warning" role="alert">
-          {live.error.message} What is shown is from {ago(live.atMs)}.
-        </p>
-      )}
+      <Stale live={live} />
       {live.warnings.length > 0 && <Doubts lines={live.warnings} />}
       {children(live.data)}
     </>

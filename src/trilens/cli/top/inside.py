@@ -15,7 +15,7 @@ from trilens.cli.times import show_length
 from trilens.cli.top.curves import Curves
 from trilens.cli.top.picture import OneWorkload, RankGpu, Told
 from trilens.model.errors import ServerError
-from trilens.model.ledger_facts import SYNC_PHASES
+from trilens.model.step_phases import SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.case_file import RankSteps, SubjectKind
-from trilens.model.ledger_facts import DATA_PHASES, SYNC_PHASES
 from trilens.model.run_sums import Tail
+from trilens.model.step_phases import DATA_PHASES, SYNC_PHASES
 from trilens.model.verdict import Missing
 from trilens.serve.cases.suspect_batches import suspect_batches
 from trilens.serve.run_workloads import members_of, process_key

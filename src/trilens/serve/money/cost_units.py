@@ -11,8 +11,6 @@ from trilens.ledger.answers.known_time import known_ms
 from trilens.ledger.answers.run_cost import RunLife, run_costs
 from trilens.ledger.answers.unit_cost import COUNTED_IN, DEFINED_AS, Served, per_unit, served, together
 from trilens.ledger.answers.worth import default_metric, validated_course
-from trilens.ledger.known_losses import KnownLosses
-from trilens.ledger.lives.work_done import work_done
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Unit, Window
@@ -27,6 +25,7 @@ from trilens.serve.money.cost_view import (
     keys_answer,
     warnings_answer,
 )
+from trilens.serve.money.worked_hours import WorkedHours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from trilens.ledger.source import FactSource, LedgerBook, SignalSource
     from trilens.lineage.source import RunSource
-    from trilens.model.ledger_sums import Sum
+    from trilens.model.ledger_sums import BookedHour, Sum
     from trilens.model.query import QueryGuard
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 _DAY_MS: Final = 86_400_000
 _MOST_DAYS: Final = 7  # of steps: they are read one by one
 _MOST_RUNS: Final = 200
+_PREPARED_MS: Final = 12 * HOUR_MS  # the span that the page of money shows at first
 _MILLION: Final = 1_000_000
 
 
@@ -74,6 +74,17 @@ class CostUnitsApi:
         self._signals = signals
         self._runs = runs
         self._questions = questions
+        self._worked = WorkedHours(facts, questions.now_ms)
+
+    def booked(self, now_ms: int) -> None:
+        """Hours that are over are read before anybody asks, a few at a time."""
+        self._questions.runner.later(lambda guard: self._prepare(now_ms, guard))
+
+    def _prepare(self, now_ms: int, guard: QueryGuard) -> None:
+        open_ms = now_ms // HOUR_MS * HOUR_MS
+        hours = self._book.hours(open_ms - _PREPARED_MS, open_ms, guard=guard)
+        whole = sorted({one.hour_ms for one in hours if one.upto_ms >= one.hour_ms + HOUR_MS})
+        self._worked.prepare(whole, hours, guard)
 
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
@@ -95,7 +106,7 @@ class CostUnitsApi:
                 unit.value,
                 COUNTED_IN[unit],
                 DEFINED_AS[unit],
-                [*self._lines(book, unit, window, _known(book, booked_stretches(booked), guard), guard)],
+                [*self._lines(unit, window, booked, guard)],
                 hours_answer(hours),
                 warnings_answer(hours),
             )
@@ -103,16 +114,18 @@ class CostUnitsApi:
         return await self._questions.answer(request, read)
 
     def _lines(
-        self, book: LedgerBook, unit: Unit, window: Window, spans: Spans, guard: QueryGuard
+        self, unit: Unit, window: Window, booked: Sequence[BookedHour], guard: QueryGuard
     ) -> Iterator[UnitLine]:
         """Units count while hours are booked: what they cost is known only then."""
+        book = self._book
         if unit is Unit.IMPROVEMENT:
             yield from self._improvements(book, window, guard)
             return
+        spans = _known(book, booked_stretches(booked), guard)
         done: Mapping[object, _Counted] = {}
         answered: Mapping[object, _Counted] = {}
         if unit in (Unit.STEP, Unit.TOKEN):
-            done = self._trained(unit, spans, guard)
+            done = self._trained(unit, spans, booked, guard)
         if unit in (Unit.REQUEST, Unit.TOKEN):
             answered = self._served(unit, spans, guard)
         if done or unit is Unit.STEP:
@@ -131,6 +144,7 @@ class CostUnitsApi:
         counted: Mapping[object, _Counted],
         guard: QueryGuard,
     ) -> Iterator[UnitLine]:
+        names = self._names(len(costs), guard) if dimension is Dimension.RUN else {}
         for cost in costs:
             found = counted.get(cost.keys[0])
             if found is None:
@@ -138,7 +152,7 @@ class CostUnitsApi:
             each = per_unit(cost, found.units)
             yield UnitLine(
                 keys_answer((dimension,), cost.keys),
-                self._name(cost.keys[0], guard),
+                names[key] if (key := cost.keys[0]) in names else self._name(key, guard),
                 cost.currency or None,
                 amount_text(cost.quanta) if cost.currency else None,
                 cost.gpu_ms,
@@ -148,26 +162,27 @@ class CostUnitsApi:
                 found.detail,
             )
 
+    def _names(self, many: int, guard: QueryGuard) -> Mapping[object, str | None]:
+        """Those of the latest runs at once: of others each is asked for."""
+        return {one.run: one.name for one in self._runs.runs(limit=2 * many, guard=guard)} if many else {}
+
     def _name(self, key: object, guard: QueryGuard) -> str | None:
         if isinstance(key, WorkloadKey):
             return key.name
         found = self._runs.runs(run=RunId(str(key)), limit=1, guard=guard)
         return found[0].name if found else None
 
-    def _trained(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
-        steps: defaultdict[RunId, int] = defaultdict(int)
-        tokens: defaultdict[RunId, int] = defaultdict(int)
-        losses = KnownLosses(self._facts, self._questions.now_ms())
-        for from_ms, to_ms in spans:
-            facts = self._facts.facts(from_ms, to_ms, guard=guard)
-            lost = losses.of(facts, guard=guard)
-            for run, done in work_done(facts.minutes, lost, from_ms, to_ms).items():
-                steps[run] += done.steps
-                if done.tokens is not None:
-                    tokens[run] += done.tokens
+    def _trained(
+        self, unit: Unit, spans: Spans, booked: Sequence[BookedHour], guard: QueryGuard
+    ) -> dict[object, _Counted]:
+        done = self._worked.done(spans, booked, guard)
         if unit is Unit.STEP:
-            return {run: _Counted(Decimal(count)) if count else _LOST for run, count in steps.items()}
-        return {run: _Counted(Decimal(count) / _MILLION) for run, count in tokens.items()}
+            return {run: _Counted(Decimal(one.steps)) if one.steps else _LOST for run, one in done.items()}
+        return {
+            run: _Counted(Decimal(one.tokens) / _MILLION)
+            for run, one in done.items()
+            if one.tokens is not None
+        }
 
     def _served(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
         found: defaultdict[WorkloadKey, list[Served]] = defaultdict(list)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +15,33 @@ class PageApi(Protocol):
     def routes(self) -> list[Route]: ...
 
 
+@runtime_checkable
+class ToldOfLooks(Protocol):
+    def looked(self) -> None: ...
+
+
+@runtime_checkable
+class ToldOfBooking(Protocol):
+    def booked(self, now_ms: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class PageApis:
+    """What every viewer shares is made before anybody asks: they are told when there is something new."""
+
     each: Sequence[PageApi] = ()
+
+    def looked(self, *_: object) -> None:
+        """At the fleet, in the thread that did."""
+        for one in self.each:
+            if isinstance(one, ToldOfLooks):
+                one.looked()
+
+    def booked(self, now_ms: int) -> None:
+        """The open hour, in the ledger's thread."""
+        for one in self.each:
+            if isinstance(one, ToldOfBooking):
+                one.booked(now_ms)
 
     def routes(self) -> list[Route]:
         return [one for api in self.each for one in api.routes()]

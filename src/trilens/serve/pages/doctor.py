@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     State = Literal["problem", "note", "unconnected", "ok"]
 
 _FRESH_S: Final = 15.0  # it goes through every workload: looked at no more often,
-_OLDEST_S: Final = 60.0  # and while it looks again, what it last saw is good enough for so long
+_OLDEST_S: Final = 600.0  # and for so long what it last saw is told, with when that was, while it looks again
 _WORST_FIRST: Final[tuple[State, ...]] = ("problem", "note", "unconnected", "ok")
 _MOST_BODY: Final = 1 << 16
 

@@ -57,6 +57,10 @@ class FleetApi:
     def routes(self) -> list[Route]:
         return [route(PATH, self.show)]
 
+    def looked(self) -> None:
+        """Made anew while nobody waits."""
+        self._shared.looked()
+
     async def show(self, request: Request) -> Response:
         return await self._shared.answer(request)
 

@@ -1,10 +1,10 @@
-"""An answer that many ask for at once: made for the first of them, the same for all within a moment."""
+"""An answer that many ask for at once: the same for all within a moment, and made before they ask."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.serve.envelope import accepts_gzip, pack, packed_response
 
@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from trilens.serve.questions import Questions
 
 LASTS_S: Final = 2.0
+FRESH_S: Final = 12.0  # of one that was made after a look: the next look is due, and makes the next one
+OLD_S: Final = 60.0
+_WATCHED_S: Final = 30.0  # nobody asked for so long: it is made seldom,
+_SELDOM_S: Final = 30.0  # so that who comes first has not to wait
+
+
+class _Made(NamedTuple):
+    """For so long it is the answer; until `told_s` it is told once more, while the next one is made."""
+
+    at_s: float
+    lasts_s: float
+    told_s: float
+    packed: dict[bool, tuple[bytes, bool]]  # by whether it is for who takes gzip
 
 
 class SharedAnswer:
@@ -33,19 +46,50 @@ class SharedAnswer:
         self._questions = questions
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._made_s = 0.0
-        self._packed: dict[bool, tuple[bytes, bool]] = {}
+        self._made: _Made | None = None
+        self._asked_s: float | None = None
+        self._is_due = False
 
     async def answer(self, request: Request) -> Response:
         runner, gzip = self._questions.runner, accepts_gzip(request)
+        self._asked_s = now_s = self._clock_s()
+        made = self._made
+        age_s = now_s - made.at_s if made is not None else 0.0
+        if made is not None and gzip in made.packed and age_s <= made.told_s:
+            if age_s > made.lasts_s:
+                self._make_later()
+            return packed_response(made.packed[gzip])
         guard = runner.guard()
         return packed_response(await runner.run(request, guard, lambda: self._body(guard, gzip)))
 
+    def looked(self) -> None:
+        """The fleet was looked at: what this is made of is new. In any thread."""
+        made, now_s = self._made, self._clock_s()
+        is_watched = self._asked_s is not None and now_s - self._asked_s <= _WATCHED_S
+        if made is None or is_watched or now_s - made.at_s >= _SELDOM_S:
+            self._make_later()
+
+    def _make_later(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._questions.runner.later(self._prepare)
+
+    def _prepare(self, guard: QueryGuard) -> None:
+        try:
+            with self._lock:
+                body = self._make(guard)
+                self._made = _Made(
+                    self._clock_s(), FRESH_S, OLD_S, {False: (body, False), True: pack(body, gzip=True)}
+                )
+        finally:
+            self._is_due = False
+
     def _body(self, guard: QueryGuard, gzip: bool) -> tuple[bytes, bool]:
         with self._lock:  # who comes meanwhile waits for this one instead of making his own
-            if not self._packed or self._clock_s() - self._made_s > LASTS_S:
-                self._packed = {False: (self._make(guard), False)}
-                self._made_s = self._clock_s()
-            if gzip not in self._packed:
-                self._packed[gzip] = pack(self._packed[False][0], gzip)
-            return self._packed[gzip]
+            made = self._made
+            if made is None or self._clock_s() - made.at_s > made.lasts_s:
+                body = self._make(guard)
+                self._made = made = _Made(self._clock_s(), LASTS_S, LASTS_S, {False: (body, False)})
+            if gzip not in made.packed:
+                made.packed[gzip] = pack(made.packed[False][0], gzip)
+            return made.packed[gzip]

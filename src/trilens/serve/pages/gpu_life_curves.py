@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -40,14 +41,19 @@ async def life_curves(asked: Asks, uuid: str, times: Times) -> LifeCurves:
         row = found[0] if len(found) else np.full(times.moments, np.nan)
         return np.where(row >= _NOT_KNOWN, np.nan, row)
 
-    used, free, reserved = [await ask(metric, "max_over_time") for metric in _MIB_TOLD]
+    used, free, reserved, busy, celsius, watts = await asyncio.gather(
+        *(ask(metric, "max_over_time") for metric in _MIB_TOLD),
+        ask("DCGM_FI_DEV_GPU_UTIL", "avg_over_time"),
+        ask("DCGM_FI_DEV_GPU_TEMP", "max_over_time"),
+        ask("DCGM_FI_DEV_POWER_USAGE", "avg_over_time"),
+    )
     whole = used + free + np.nan_to_num(reserved)
     share = np.divide(used, whole, out=np.full_like(whole, np.nan), where=whole > 0)
     return LifeCurves(
         [times.start_ms + times.step_ms * at for at in range(times.moments)],
-        _told((await ask("DCGM_FI_DEV_GPU_UTIL", "avg_over_time")) / 100, 3),
-        _told(await ask("DCGM_FI_DEV_GPU_TEMP", "max_over_time"), 0),
-        _told(await ask("DCGM_FI_DEV_POWER_USAGE", "avg_over_time"), 0),
+        _told(busy / 100, 3),
+        _told(celsius, 0),
+        _told(watts, 0),
         _told(share, 3),
     )
 

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from trilens.ledger.answers.cost import whole_hours
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Window
 from trilens.serve.money.cost_params import read_window
@@ -78,6 +79,11 @@ class NowApi:
     def routes(self) -> list[Route]:
         return [route("/api/now", self.now)]
 
+    def booked(self, now_ms: int) -> None:
+        """What the page shows at first is worked out once more while nobody waits."""
+        _, end_ms = whole_hours(now_ms, now_ms + 1)
+        self._make_later(Window(end_ms - _LASTS_MS, end_ms), now_ms)
+
     async def now(self, request: Request) -> Response:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
@@ -120,10 +126,15 @@ class NowApi:
             if known is None or age_s > _OLD_S:
                 known = self._made(window, now_ms, guard)
                 self._keep(key, known)
-            elif age_s > _FRESH_S and key not in self._renewing:
-                self._renewing.add(key)
-                self._questions.runner.later(lambda guard: self._renew(window, now_ms, guard))
+            elif age_s > _FRESH_S:
+                self._make_later(window, now_ms)
             return known
+
+    def _make_later(self, window: Window, now_ms: int) -> None:
+        key = window.from_ms, window.to_ms
+        if key not in self._renewing:
+            self._renewing.add(key)
+            self._questions.runner.later(lambda guard: self._renew(window, now_ms, guard))
 
     def _renew(self, window: Window, now_ms: int, guard: QueryGuard) -> None:
         key = window.from_ms, window.to_ms

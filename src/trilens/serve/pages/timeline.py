@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -11,22 +12,25 @@ import numpy as np
 from trilens.model.errors import NotFound, RequestError, TrilensError
 from trilens.serve.envelope import success
 from trilens.serve.event_answers import WorkloadName
+from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.pages.timeline_answers import RankLayer, TimelineAnswer
 from trilens.serve.pages.timeline_gpu_memory import GpuMemory
+from trilens.serve.pages.timeline_gpu_sums import GpuSums, gpu_sums, summed_layer
 from trilens.serve.pages.timeline_gpus import (
     GpuReadings,
     WorkloadGpus,
     figures_of,
     gpu_layer,
+    readings_of,
 )
 from trilens.serve.pages.timeline_grid import asked_grid, told
 from trilens.serve.pages.timeline_money import money_layer
-from trilens.serve.pages.timeline_platform import EVENTS_READ, platform_layer, troubles
+from trilens.serve.pages.timeline_platform import EVENTS_READ, placed_pods, platform_layer, troubles
 from trilens.serve.pages.timeline_program import places_of, program_layer, some_steps
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -41,11 +45,13 @@ if TYPE_CHECKING:
     from trilens.model.run import RunId
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.pages.timeline_answers import (
+        GpuLayer,
         MoneyLayer,
         PlatformLayer,
         ProgramLayer,
         TroubleSpan,
     )
+    from trilens.serve.pages.timeline_gpus import Bools
     from trilens.serve.pages.timeline_grid import Grid
     from trilens.serve.pages.timeline_subject import Subject, Subjects
     from trilens.serve.params import Params
@@ -113,11 +119,17 @@ class _RankRead(NamedTuple):
     own_ms: list[float | None]
 
 
+class _GpusRead(NamedTuple):
+    layer: GpuLayer
+    readings: GpuReadings  # those of a rank's GPUs among them
+
+
 class TimelineApi:
     def __init__(self, sources: TimelineSources, questions: Questions) -> None:
         self._sources = sources
         self._questions = questions
         self._memory = GpuMemory(sources.queries, questions.now_ms)
+        self._reads = SideBySide()
 
     def routes(self) -> list[Route]:
         return [route(PATH, self.timeline)]
@@ -128,14 +140,54 @@ class TimelineApi:
         grid, rank = asked_grid(params, now_ms, _HALF_A_DAY_MS), asked_rank(params)
         runner, wanted = self._questions.runner, request.path_params
         guard = runner.guard()
-        read = await runner.run(request, guard, lambda: self._read(wanted, grid, rank, now_ms, guard))
+        subject = await runner.run(request, guard, lambda: self._sources.subjects.find(wanted, now_ms, guard))
+        was_there = np.array([bool(placed) for placed in placed_pods(subject.history, grid, now_ms)])
         warnings: list[str] = []
-        readings = await self._readings(request, read, grid, warnings)
+        read, sums = await asyncio.gather(
+            runner.run(request, guard, lambda: self._read(subject, grid, rank, now_ms, guard)),
+            self._sums(subject, was_there, grid, warnings),
+        )
+        gpus = await self._gpus(request, read, sums, was_there, grid, warnings)
         return await self._questions.answer_bytes(
-            request, lambda _guard: success(msgspec.json.encode(_answer(read, readings, grid)), warnings)
+            request, lambda _guard: success(msgspec.json.encode(_answer(read, gpus, grid)), warnings)
         )
 
-    async def _readings(self, request: Request, read: _Read, grid: Grid, warnings: list[str]) -> GpuReadings:
+    async def _sums(
+        self, subject: Subject, was_there: Bools, grid: Grid, warnings: list[str]
+    ) -> GpuSums | None:
+        try:
+            return await gpu_sums(self._sources.queries, subject.key, was_there, grid)
+        except TrilensError as e:
+            warnings.append(f"its GPUs could not be asked about: {e}")
+            return GpuSums(grid.empty(), {})
+
+    async def _gpus(
+        self,
+        request: Request,
+        read: _Read,
+        sums: GpuSums | None,
+        was_there: Bools,
+        grid: Grid,
+        warnings: list[str],
+    ) -> _GpusRead:
+        key = read.subject.key
+        if sums is not None and (read.rank is None or not sums.figures):
+            return _GpusRead(summed_layer(sums), GpuReadings({}, {}))
+        try:
+            if sums is not None and read.rank is not None:
+                own = {one.gpu for one in read.rank.seats if one.gpu}
+                return _GpusRead(summed_layer(sums), await readings_of(self._sources.queries, key, own, grid))
+            readings = await self._memory.read(
+                WorkloadGpus(key, was_there, self._bindings(request, read, grid)), grid
+            )
+        except TrilensError as e:
+            warnings.append(f"its GPUs could not be asked about: {e}")
+            readings = GpuReadings({}, {})
+        return _GpusRead(gpu_layer(readings, grid), readings)
+
+    def _bindings(
+        self, request: Request, read: _Read, grid: Grid
+    ) -> Callable[[], Awaitable[Sequence[BindingInterval]]]:
         sources, runner = self._sources, self._questions.runner
 
         async def bindings() -> Sequence[BindingInterval]:
@@ -145,36 +197,27 @@ class TimelineApi:
                 request, guard, lambda: sources.gpus.bindings_of(pods, grid.end_ms, guard)
             )
 
-        was_there = np.array([bool(placed) for placed in read.platform.placed])
-        try:
-            return await self._memory.read(WorkloadGpus(read.subject.key, was_there, bindings), grid)
-        except TrilensError as e:
-            warnings.append(f"its GPUs could not be asked about: {e}")
-            return GpuReadings({}, {})
+        return bindings
 
-    def _read(
-        self, wanted: Mapping[str, str], grid: Grid, rank: int | None, now_ms: int, guard: QueryGuard
-    ) -> _Read:
-        sources = self._sources
-        subject = sources.subjects.find(wanted, now_ms, guard)
+    def _read(self, subject: Subject, grid: Grid, rank: int | None, now_ms: int, guard: QueryGuard) -> _Read:
+        sources, begin = self._sources, self._reads.begin
         runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
         grids = sources.subjects.grids
-        ranks = grids.ranks(runs[-1].run, guard) if runs else None
-        program, times = program_layer(grids, runs, ranks, grid, guard)
         span = (grid.start_ms, min(grid.end_ms, now_ms))
-        events = sources.events.between(*span, limit=EVENTS_READ, guard=guard)
-        found = troubles(
-            subject.key,
-            sources.incidents.during(*span, limit=_INCIDENTS, guard=guard),
-            sources.findings.during(*span, guard=guard),
-        )
+        money = begin(lambda: money_layer(sources.book, subject.key, subject.life, grid, guard))
+        ranks = begin(lambda: grids.ranks(runs[-1].run, guard) if runs else None)
+        events = begin(lambda: sources.events.between(*span, limit=EVENTS_READ, guard=guard))
+        incidents = begin(lambda: sources.incidents.during(*span, limit=_INCIDENTS, guard=guard))
+        findings = begin(lambda: sources.findings.during(*span, guard=guard))
+        program, times = program_layer(grids, runs, ranks, grid, guard)
+        own = self._rank(rank, runs[-1].run, times, grid, guard) if rank is not None and runs else None
         return _Read(
             subject,
             program,
-            platform_layer(subject.history, events, grid, now_ms),
-            found,
-            money_layer(sources.book, subject.key, subject.life, grid, guard),
-            self._rank(rank, runs[-1].run, times, grid, guard) if rank is not None and runs else None,
+            platform_layer(subject.history, events(), grid, now_ms),
+            troubles(subject.key, incidents(), findings()),
+            money(),
+            own,
         )
 
     def _rank(
@@ -196,7 +239,7 @@ class TimelineApi:
         return _RankRead(seats, told(step_ms, 4), told(own_ms, 4))
 
 
-def _answer(read: _Read, readings: GpuReadings, grid: Grid) -> TimelineAnswer:
+def _answer(read: _Read, gpus: _GpusRead, grid: Grid) -> TimelineAnswer:
     rank = read.rank
     return TimelineAnswer(
         WorkloadName(*read.subject.key),
@@ -205,7 +248,7 @@ def _answer(read: _Read, readings: GpuReadings, grid: Grid) -> TimelineAnswer:
         grid.slots,
         read.program,
         read.platform,
-        gpu_layer(readings, grid),
+        gpus.layer,
         read.troubles,
         read.money,
         None
@@ -217,7 +260,7 @@ def _answer(read: _Read, readings: GpuReadings, grid: Grid) -> TimelineAnswer:
             rank.seats[-1].gpu,
             rank.step_ms,
             rank.own_ms,
-            figures_of(readings, [(one.started_ms, one.gpu) for one in rank.seats], grid),
+            figures_of(gpus.readings, [(one.started_ms, one.gpu) for one in rank.seats], grid),
         ),
     )
 

@@ -18,7 +18,7 @@ from trilens.serve.pages.timeline_answers import FigureLine, GpuLayer
 from trilens.serve.pages.timeline_grid import told
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
 
-_LOOKBACK_MS: Final = 300_000  # below this, what was last said still holds
+LOOKBACK_MS: Final = 300_000  # below this, what was last said still holds
 _RAW_GPUS: Final = 1_000  # named one by one in a query
 
 
@@ -37,16 +37,47 @@ class _Figure(NamedTuple):
     name: str
     unit: str
     recorded: str
+    summed: str  # the same of all of a workload's GPUs
     raw: str
     below: str  # what is more is no reading, but DCGM's way to say that there is none
     factor: float = 1.0
 
 
 FIGURES: Final = (
-    _Figure("activity", "ratio", "trilens:gpu_utilization:ratio", "DCGM_FI_DEV_GPU_UTIL", "101", 0.01),
-    _Figure("power", "watts", "trilens:gpu_power:watts", "DCGM_FI_DEV_POWER_USAGE", "1e5"),
-    _Figure("temperature", "celsius", "trilens:gpu_temperature:celsius", "DCGM_FI_DEV_GPU_TEMP", "1e3"),
-    _Figure("sm_clock", "hertz", "trilens:sm_clock:hertz", "DCGM_FI_DEV_SM_CLOCK", "1e5", 1e6),
+    _Figure(
+        "activity",
+        "ratio",
+        "trilens:gpu_utilization:ratio",
+        "trilens:workload_gpu_utilization:ratio",
+        "DCGM_FI_DEV_GPU_UTIL",
+        "101",
+        0.01,
+    ),
+    _Figure(
+        "power",
+        "watts",
+        "trilens:gpu_power:watts",
+        "trilens:workload_gpu_power:watts",
+        "DCGM_FI_DEV_POWER_USAGE",
+        "1e5",
+    ),
+    _Figure(
+        "temperature",
+        "celsius",
+        "trilens:gpu_temperature:celsius",
+        "trilens:workload_gpu_temperature:celsius",
+        "DCGM_FI_DEV_GPU_TEMP",
+        "1e3",
+    ),
+    _Figure(
+        "sm_clock",
+        "hertz",
+        "trilens:sm_clock:hertz",
+        "trilens:workload_sm_clock:hertz",
+        "DCGM_FI_DEV_SM_CLOCK",
+        "1e5",
+        1e6,
+    ),
 )
 
 
@@ -66,7 +97,24 @@ class WorkloadGpus(NamedTuple):
     bindings: Callable[[], Awaitable[Sequence[BindingInterval]]]
 
 
+async def readings_of(
+    queries: OwnQueries, key: WorkloadKey, uuids: Collection[str], grid: Grid
+) -> GpuReadings:
+    """Of some of its GPUs, as far as it was recorded."""
+    asked = (_recorded(queries, one, key, grid, uuids) for one in FIGURES)
+    recorded = await asyncio.gather(*asked) if uuids else []
+    rows = {
+        uuid: row for row, uuid in enumerate(dict.fromkeys(key[0] for one in recorded for key in one.keys))
+    }
+    figures = {}
+    for figure, matrix in zip(FIGURES, recorded, strict=False):
+        figures[figure.name] = np.full((len(rows), grid.slots), np.nan)
+        _lay(figures[figure.name], matrix, rows)
+    return GpuReadings(rows, figures)
+
+
 async def gpu_readings(queries: OwnQueries, whose: WorkloadGpus, grid: Grid) -> GpuReadings:
+    """Of all its GPUs, also by what was not recorded."""
     recorded = await asyncio.gather(*(_recorded(queries, one, whose.key, grid) for one in FIGURES))
     lacking = [at for at, one in enumerate(recorded) if _lacks(one, whose.was_there)]
     held = held_in(await whose.bindings(), grid) if lacking else {}
@@ -136,36 +184,55 @@ def held_in(bindings: Sequence[BindingInterval], grid: Grid) -> dict[str, Bools]
     return found
 
 
-async def _recorded(queries: OwnQueries, figure: _Figure, key: WorkloadKey, grid: Grid) -> Matrix:
-    names = {"cluster": key.cluster, "namespace": key.namespace, "kind": key.kind, "workload": key.name}
-    labels = ", ".join(f"{name}={quote(text)}" for name, text in names.items())
+async def _recorded(
+    queries: OwnQueries, figure: _Figure, key: WorkloadKey, grid: Grid, uuids: Collection[str] = ()
+) -> Matrix:
+    labels = of_workload(key)
+    if uuids:
+        labels += f", UUID=~{_one_of(uuids)}"
     query = f"max by (UUID) ({_over_time(f'{figure.recorded}{{{labels}}}', grid)})"
-    return await queries.matrix(query, _times(grid), ("UUID",))
+    return await queries.matrix(query, times_of(grid), ("UUID",))
 
 
 async def _raw(queries: OwnQueries, figure: _Figure, held: Mapping[str, Bools], grid: Grid) -> Matrix:
-    among = quote("|".join(map(re.escape, sorted(held))))
-    query = f"max by (UUID) ({_over_time(f'{figure.raw}{{UUID=~{among}}}', grid)} < {figure.below})"
-    return await queries.matrix(query, _times(grid), ("UUID",))
+    selector = f"{figure.raw}{{UUID=~{_one_of(held)}}}"
+    query = f"max by (UUID) ({_over_time(selector, grid)} < {figure.below})"
+    return await queries.matrix(query, times_of(grid), ("UUID",))
+
+
+def _one_of(uuids: Iterable[str]) -> str:
+    return quote("|".join(map(re.escape, sorted(uuids))))
 
 
 def _over_time(selector: str, grid: Grid) -> str:
     """In short slots nothing may be said at all, and what was said last holds."""
-    if grid.width_ms < _LOOKBACK_MS:
+    if grid.width_ms < LOOKBACK_MS:
         return selector
     return f"avg_over_time({selector}[{grid.width_ms}ms])"
 
 
-def _times(grid: Grid) -> Times:
+def of_workload(key: WorkloadKey) -> str:
+    """The matchers of what rules recorded."""
+    names = {"cluster": key.cluster, "namespace": key.namespace, "kind": key.kind, "workload": key.name}
+    return ", ".join(f"{name}={quote(text)}" for name, text in names.items())
+
+
+def times_of(grid: Grid) -> Times:
     """At the end of each slot."""
     return Times(grid.start_ms + grid.width_ms, grid.width_ms, grid.slots)
 
 
+def is_lacking(told_of: Bools, was_there: Bools) -> bool:
+    """In a tenth of the time that it was there, nothing was told."""
+    return int((told_of & was_there).sum()) < 0.9 * int(was_there.sum())
+
+
 def _lacks(recorded: Matrix, was_there: Bools) -> bool:
-    """In a tenth of the time that it was there, of none of its GPUs anything was recorded."""
-    there = int(was_there.sum())
-    told_of = ~np.isnan(recorded.values).all(axis=0) if len(recorded.keys) else np.zeros_like(was_there)
-    return int((told_of & was_there).sum()) < 0.9 * there
+    """Of none of its GPUs."""
+    told_of: Bools = np.zeros_like(was_there)
+    if len(recorded.keys):
+        told_of = np.asarray(~np.isnan(recorded.values).all(axis=0))
+    return is_lacking(told_of, was_there)
 
 
 def _lay(

@@ -31,7 +31,7 @@ def platform_layer(
 ) -> PlatformLayer:
     marks = _marks(history.members, events, grid)
     return PlatformLayer(
-        _pods([one for one in history.members if one.node], history, grid, now_ms),
+        placed_pods(history, grid, now_ms),
         _pods([one for one in history.members if not one.node], history, grid, now_ms),
         [
             PhaseSpan(one.phase.value, one.reason, one.attempt, one.from_ms, one.to_ms)
@@ -41,6 +41,11 @@ def platform_layer(
         marks[:_MARKS],
         max(0, len(marks) - _MARKS),
     )
+
+
+def placed_pods(history: WorkloadHistory, grid: Grid, now_ms: int) -> list[int | None]:
+    """How many are on nodes."""
+    return _pods([one for one in history.members if one.node], history, grid, now_ms)
 
 
 def troubles(

@@ -10,7 +10,7 @@ from trilens.serve.pages.timeline_answers import ProgramLayer, ValueLine
 from trilens.serve.pages.timeline_grid import told
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from trilens.store.step_grids import Ints, RunSeen, StepGrids, StepTimes, ValueSlots
 
 _VALUES: Final = 12  # a program may tell of hundreds
-_ROWS_READ: Final = 150_000  # of steps and ranks: how much a step takes in hardly changes
+_ROWS_READ: Final = 50_000  # of steps and ranks: how much a step takes in hardly changes
+_LEAST_STEPS: Final = 12
 _PAUSES: Final = 10  # so many usual steps without one is a pause, and no slow step
 _ATTEMPTS: Final = 1 << 20  # of one rank, at most
 _ROLES: Final = (  # by what names have in them, the first that fits
@@ -38,7 +39,11 @@ class ProgramSeen(NamedTuple):
 
 
 def program_layer(
-    grids: StepGrids, runs: Sequence[RunSeen], ranks: int | None, grid: Grid, guard: QueryGuard
+    grids: StepGrids,
+    runs: Sequence[RunSeen],
+    count_ranks: Callable[[], int | None],
+    grid: Grid,
+    guard: QueryGuard,
 ) -> ProgramSeen:
     """Of the latest of the runs, if there is any: of others the page has links."""
     nothing: list[float | None] = [None] * grid.slots
@@ -51,6 +56,7 @@ def program_layer(
     clock = values[0].name if values else None
     times = grids.times(run.run, clock, start_us, grid.end_ms * 1000, guard)
     rate = steps_per_second(times, grid, run.heard_ms)
+    ranks = count_ranks()
     samples, tokens = _work(grids, run, times, ranks or 1, grid, guard)
     layer = ProgramLayer(
         [one.run for one in runs],
@@ -120,7 +126,7 @@ def _work(
     ranks have told yet: it is the mean of those that have, times the ranks."""
     if not len(times):
         return grid.empty(), grid.empty()
-    chosen = some_steps(times, max(20, min(2 * grid.slots, _ROWS_READ // ranks)))
+    chosen = some_steps(times, max(_LEAST_STEPS, min(2 * grid.slots, _ROWS_READ // ranks)))
     read = grids.work(run.run, np.unique(times.step[chosen]).tolist(), guard)
     places = places_of(times, read.step, read.attempt)
     when = np.where(places < 0, -1.0, times.t_us[places] / 1000)

@@ -77,6 +77,10 @@ class WorkloadTableApi:
     def routes(self) -> list[Route]:
         return [route(PATH, self.show)]
 
+    def looked(self) -> None:
+        """Made anew while nobody waits. Those that are gone are asked for seldom."""
+        self._shared["running"].looked()
+
     async def show(self, request: Request) -> Response:
         params = await self._questions.params(request)
         state = params.first("state") or "running"

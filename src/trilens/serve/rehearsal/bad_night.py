@@ -6,8 +6,15 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from trilens.ledger.prices.book import default_book
+from trilens.model.errors import StoreError
 from trilens.model.ledger import HOUR_MS
-from trilens.serve.rehearsal.kept_night import MANIFEST, Night, keep
+from trilens.serve.money.cost import CostRules
+from trilens.serve.money.cost_metrics import CostMetrics
+from trilens.serve.rehearsal.bill import book
+from trilens.serve.rehearsal.kept_night import Moment, Night, keep, keep_moment
+from trilens.serve.rehearsal.night_cluster import CLUSTER, HOURS, SCENARIO, identity
+from trilens.serve.rehearsal.night_sources import made_by, night_key
+from trilens.serve.rehearsal.rule_blocks import STEP_MS
 from trilens.serve.rehearsal.watched import WatchedWorld
 from trilens.serve.rules import rule_groups
 from trilens.serve.storage import open_store
@@ -20,58 +27,60 @@ if TYPE_CHECKING:
 
     from trilens.settings.tree import Settings
     from trilens.simulate.scenario import Scenario
+    from trilens.store.store import Store
 
-SCENARIO: Final = "bad-night"
-HOURS: Final = 12
 _BEFORE_MS: Final = 120_000  # a change detectors look, and so long after it
 _AFTER_MS: Final = 8 * 60_000
-_LAST_MS: Final = 6 * 60_000  # of the night, so that who goes on knows what is usual
+_USUAL_MS: Final = 6 * 60_000  # before it may end, so that who goes on knows what is usual
+_SETTLED_S: Final = 60.0
 
 
-def prepare(settings: Settings, cluster: str, seed: int, folder: Path, passed: Callable[[int], None]) -> None:
-    """The last twelve hours that are over, each told to `passed`. The store of the settings takes them first,
-    and must be new."""
+def prepare(settings: Settings, seed: int, folder: Path, passed: Callable[[int], None]) -> None:
+    """Twelve hours, and one in which it may end, each told to `passed`. The store of the settings takes them
+    first, and must be new."""
     scenario = load_scenario(SCENARIO)
-    end_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS
-    begin_ms = end_ms - HOURS * HOUR_MS
+    begin_ms = (time.time_ns() // 1_000_000 // HOUR_MS - HOURS - 1) * HOUR_MS
+    last_ms = begin_ms + HOURS * HOUR_MS
     store = open_store(settings.storage, upkeep=False)
+    moments = []
     try:
         world = _born(scenario, seed, begin_ms)
-        watched = WatchedWorld(
-            world, store, cluster, rule_groups(settings), default_book(), _dense(scenario, begin_ms, end_ms)
-        )
-        with watched:
-            for hour_ms in range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS):
-                watched.go_on(hour_ms)
+        groups, dense = rule_groups(settings), _dense(scenario, begin_ms, last_ms)
+        rules = CostRules(budgets=settings.budgets.limits)
+        costs = CostMetrics(store.ledger, lambda: rules, store)
+        with WatchedWorld(world, store, CLUSTER, groups, default_book(), dense, costs.tell) as watched:
+            for hour_ms in range(begin_ms, last_ms, HOUR_MS):
+                watched.go_on(hour_ms + HOUR_MS)
+                book(world, store, default_book(), hour_ms, lambda _: None)
                 passed(1)
-        told = world.telling.told_so_far()
+            book(world, store, default_book(), begin_ms, lambda _: None)  # with what was lost later
+            for at_ms in range(last_ms, last_ms + HOUR_MS + 1, STEP_MS):
+                watched.go_on(at_ms)
+                watched.settle()
+                moments.append(_kept_moment(store, folder, world))
+            passed(1)
     finally:
         store.close()
-    keep(settings.storage.data_dir, folder, Night(begin_ms, end_ms, time.time_ns() // 1000, told))
+    night = Night(begin_ms, time.time_ns() // 1000, tuple(moments), night_key(seed), made_by())
+    keep(settings.storage.data_dir, folder, night)
 
 
-def arguments_after(folder: Path, seed: int, end_ms: int) -> list[str]:
-    """Of the simulator, to go on from where a kept night ends."""
-    return [
-        *("--scenario", SCENARIO, "--seed", str(seed), "--identity", _identity(seed)),
-        *("--until", str(end_ms), "--age", f"{HOURS}h", "--told", str(folder / MANIFEST)),
-        *("--telling-ranks", str(load_scenario(SCENARIO).gpus)),
-    ]
+def _kept_moment(store: Store, folder: Path, world: World) -> Moment:
+    if not store.records_settled(_SETTLED_S):
+        raise StoreError("what was seen of the night does not come onto the disk")
+    moment = Moment(world.now_ms, time.time_ns() // 1000)
+    keep_moment(store.engine, folder, moment, world.telling.told_so_far())
+    return moment
 
 
 def _born(scenario: Scenario, seed: int, begin_ms: int) -> World:
     """All its ranks tell."""
-    ranks, identity = scenario.gpus, _identity(seed)
-    return World(scenario, start_ms=begin_ms, seed=seed, telling_ranks=ranks, identity=identity)
+    return World(scenario, start_ms=begin_ms, seed=seed, telling_ranks=scenario.gpus, identity=identity(seed))
 
 
-def _identity(seed: int) -> str:
-    """Whenever it begins, its runs are the same."""
-    return f"{SCENARIO} {seed}"
-
-
-def _dense(scenario: Scenario, begin_ms: int, end_ms: int) -> Callable[[int], bool]:
-    """Around what changes. It only says when somebody looks, not what there is to see."""
+def _dense(scenario: Scenario, begin_ms: int, last_ms: int) -> Callable[[int], bool]:
+    """Around what changes, and where it may end. It only says when somebody looks, not what there is to
+    see."""
     moments: list[float] = []
     for fault in scenario.faults:
         if fault.at is not None:
@@ -79,5 +88,5 @@ def _dense(scenario: Scenario, begin_ms: int, end_ms: int) -> Callable[[int], bo
     spans = [
         (begin_ms + round(1000 * at) - _BEFORE_MS, begin_ms + round(1000 * at) + _AFTER_MS) for at in moments
     ]
-    spans.append((end_ms - _LAST_MS, end_ms))
+    spans.append((last_ms - _USUAL_MS, last_ms + 2 * HOUR_MS))
     return lambda now_ms: any(first <= now_ms < last for first, last in spans)

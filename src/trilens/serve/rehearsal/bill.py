@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.booking import Booking
 from trilens.ledger.known_losses import KnownLosses
+from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.serve.money.cost_causes import why_answer
 from trilens.serve.money.ledger_signals import LedgerSignals
@@ -52,10 +53,12 @@ class NightBill(NamedTuple):
 def book(
     world: World, store: Store, prices: PriceBook, from_ms: int, hours_booked: Callable[[int], None]
 ) -> None:
-    """All hours from `from_ms` until the world's now. `hours_booked` is told each."""
+    """All hours from `from_ms` until the world's now, the last as far as it has come. `hours_booked` is told
+    each."""
     signals = LedgerSignals(EmbeddedQueries(store))
     booking = Booking(store.ledger_facts, signals, KnownLosses(store.ledger_facts, from_ms))
-    hours = booking.hours(from_ms, world.now_ms, prices, world.now_ms)
+    end_ms = -(-world.now_ms // HOUR_MS) * HOUR_MS
+    hours = booking.hours(from_ms, end_ms, prices, world.now_ms)
     for computed in hours:
         store.ledger.write(computed.hour, reason="rehearsed")
         hours_booked(1)

@@ -32,6 +32,7 @@ from trilens.serve.rehearsal.merged_runs import MergedRuns
 from trilens.serve.rehearsal.objects import FollowedObjects
 from trilens.serve.rehearsal.ranks import TellingRanks
 from trilens.serve.rehearsal.rule_blocks import STEP_MS, RuleBlocks
+from trilens.serve.rehearsal.settled_stalls import SettledStalls
 from trilens.serve.rehearsal.telemetry import ScrapedTelemetry
 from trilens.serve.run_programs import RunPrograms
 from trilens.serve.workload_metrics import as_series, measured
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from trilens.alert.rule import RuleGroup
+    from trilens.detect.detector import Detector
     from trilens.detect.scene import Scene
     from trilens.detect.watch import Changes
     from trilens.ledger.prices.book import Prices
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 _LOOK_MS: Final = 30_000  # the longest after which detectors do not think that they were away
 _REST_MS: Final = 120_000  # where nothing changes: samples and steps are taken in, and nobody looks
 _GLANCE_MS: Final = 480_000  # how far looks are apart there: detectors forget steps that nobody asks for
-_BLOCK_MS: Final = 8 * STEP_MS
+_BLOCK_MS: Final = 15 * STEP_MS
 _STATE_MS: Final = 60_000
 _QUIET_MS: Final = 3 * _LOOK_MS
 
@@ -67,9 +69,11 @@ class WatchedWorld:
         groups: Sequence[RuleGroup],
         prices: Prices,
         is_dense: Callable[[int], bool] = lambda _: True,
+        also_tell: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`is_dense` says when detectors look at every moment and not only now and then; after each pause it
-        is for them as after a restart of the server."""
+        is for them as after a restart of the server. `also_tell` is called at every moment at which rules
+        look."""
         self.world = world
         self._store = store
         self._cluster = cluster
@@ -92,7 +96,7 @@ class WatchedWorld:
         asked = Asked(EmbeddedQueries(store, self._now_ms))
         asked.ask_in(self._loop)
         scenes = Scenes(self._sources(asked))
-        self._watch = Watch(all_detectors(), quiet_ms=_QUIET_MS)
+        self._watch = Watch(_detectors(), quiet_ms=_QUIET_MS)
         self.detection = DetectionKeeper(scenes, self._watch, store.findings, store, clock_ms=self._now_ms)
         costs = WorkloadCosts(lambda: prices, store.machines, lambda: self._gpus.held)
         self._told_ms = self._start_ms
@@ -104,6 +108,7 @@ class WatchedWorld:
         self._rules = RuleBlocks(groups, store)
         self._ruled_ms = self._start_ms
         self._is_dense = is_dense
+        self._also_tell = also_tell
         self._was_dense = True
 
     def _sources(self, asked: Asked) -> Sources:
@@ -128,8 +133,7 @@ class WatchedWorld:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ranks.stop()
-        self._runs.flush()
+        self.settle()
         self._rules.stop(self.world.now_ms + 1)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._asking.join()
@@ -143,6 +147,8 @@ class WatchedWorld:
             self._take_in()
             if self._is_due(_STATE_MS):
                 self._tell_state()
+            if self._is_due(STEP_MS):
+                self._also_tell(self.world.now_ms)
             if dense or self._is_due(_GLANCE_MS):
                 self._look()
             else:
@@ -150,6 +156,11 @@ class WatchedWorld:
             self._was_dense = dense
             if self._is_due(_BLOCK_MS) or self.world.now_ms == to_ms:
                 self._rule()
+
+    def settle(self) -> None:
+        """What ranks told and how they stand is given to the store, as when it ends."""
+        self._ranks.stop()
+        self._runs.flush()
 
     def _look(self) -> None:
         if not self._was_dense:
@@ -212,3 +223,7 @@ class WatchedWorld:
 
     def _now_s(self) -> float:
         return self.world.now_ms / 1000
+
+
+def _detectors() -> list[Detector]:
+    return [SettledStalls() if one.code == SettledStalls.code else one for one in all_detectors()]

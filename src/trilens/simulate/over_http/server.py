@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
@@ -32,7 +33,31 @@ _T = TypeVar("_T")
 
 _HOST: Final = "127.0.0.1"
 _BEAT_S: Final = 0.2  # how often the world moves on; a change is seen at most so much later than it happened
+_BACKLOG: Final = 1024
 _LEAVE_S: Final = 0.2  # for requests under way when it ends; watches would stay for as long as they may
+
+
+def bind(port: int = 0) -> socket.socket:
+    """Who comes before a cluster answers there waits for it. Raises OSError where the port is taken."""
+    return socket.create_server((_HOST, port), backlog=_BACKLOG)
+
+
+def url_of(listener: socket.socket) -> str:
+    return f"http://{_HOST}:{listener.getsockname()[1]}"
+
+
+def write_kubeconfig(file: Path, url: str) -> None:
+    """For kubectl, or anything else that takes one. It is JSON, which is YAML too."""
+    name = "simulated"
+    document: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": url}}],
+        "users": [{"name": name, "user": {}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 class SimulatedCluster:
@@ -46,29 +71,30 @@ class SimulatedCluster:
         world: World,
         *,
         speed: float = 1.0,
-        port: int = 0,
+        listener: socket.socket | None = None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_end` is called from its thread when it ends, by itself or not."""
+        """It answers at `listener`, or at a port of its own. `on_end` is called from its thread when it ends,
+        by itself or not."""
         self._world = world
         self._pace = Pace(world.now_ms, speed)
-        self._port = port
+        self._listener = listener or bind()
+        self._url = url_of(self._listener)
         self._on_end = on_end
         self._failure: Exception | None = None
         self._sender: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = News()
-        self._ready: Future[int] = Future()
+        self._ready: Future[None] = Future()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="simulated-cluster", daemon=True)
         for definition in definitions(kube_time(world.now_ms)):
             world.objects.put(definition)
 
     def __enter__(self) -> SimulatedCluster:
-        """Raises OSError where the port is taken."""
         self._loop = asyncio.new_event_loop()
         self._thread.start()
-        self._port = self._ready.result()
+        self._ready.result()
         return self
 
     def __exit__(
@@ -84,7 +110,7 @@ class SimulatedCluster:
 
     @property
     def url(self) -> str:
-        return f"http://{_HOST}:{self._port}"
+        return self._url
 
     @property
     def dcgm_targets(self) -> str:
@@ -125,17 +151,7 @@ class SimulatedCluster:
         asyncio.run_coroutine_threadsafe(begin(), self._loop).result()
 
     def write_kubeconfig(self, file: Path) -> None:
-        """For kubectl, or anything else that takes one. It is JSON, which is YAML too."""
-        name = "simulated"
-        document: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": self.url}}],
-            "users": [{"name": name, "user": {}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-            "current-context": name,
-        }
-        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write_kubeconfig(file, self.url)
 
     def _run(self) -> None:
         loop = self._loop
@@ -160,9 +176,8 @@ class SimulatedCluster:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_LEAVE_S, handler_cancellation=True)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, _HOST, self._port)
-            await site.start()
-            self._ready.set_result(runner.addresses[0][1])
+            await web.SockSite(runner, self._listener, backlog=_BACKLOG).start()
+            self._ready.set_result(None)
             await self._let_time_pass()
         finally:
             if self._sender is not None:

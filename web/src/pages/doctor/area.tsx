@@ -2,6 +2,7 @@
 import { Badge } from "../../parts/badge";
 import { Card } from "../../parts/card";
 import { Copied } from "../../parts/inputs";
+import { Prose } from "../../parts/prose";
 import { TONES, WORDS, type DoctorArea, type DoctorFinding } from "./model";
 
 export function Area({ area, kind }: { area: DoctorArea; kind: string }) {
@@ -37,11 +38,15 @@ function Found({ found }: { found: DoctorFinding }) {
       </h3>
       <dl>
         <dt>Costs you</dt>
-        <dd>{found.means}</dd>
+        <dd>
+          <Prose text={found.means} />
+        </dd>
         {found.remedy !== "" && (
           <>
             <dt>To do</dt>
-            <dd>{found.remedy}</dd>
+            <dd>
+              <Prose text={found.remedy} />
+            </dd>
           </>
         )}
       </dl>

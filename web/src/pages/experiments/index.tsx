@@ -107,7 +107,9 @@ interface ComparedProps {
 }
 
 function Compared({ head, experiment, courses }: ComparedProps) {
-  const [against, setAgainst] = useParam("against", bestAgainst(courses.data));
+  // What is best to begin with changes as runs are booked: what was chosen stays, for whoever gets the link.
+  const [asked, setAgainst] = useParam("against");
+  const against = asked === "" ? bestAgainst(courses.data) : asked;
   const [written, setWritten] = useParam("runs");
   const runs = experiment.runs;
   const chosen = useMemo(() => new Set(written === "" ? [] : written.split(",")), [written]);

@@ -32,7 +32,7 @@ export function SideBySide({ runs, metric, onDrop }: { runs: Run[]; metric: stri
         </label>
       }
     >
-      <div class="table-box" tabIndex={0} role="region" aria-label="Runs side by side">
+      <div class="table-box" tabIndex={0} role="group" aria-label="Runs side by side">
         <table class="side">
           <thead>
             <tr>

@@ -33,7 +33,7 @@ export interface Graphed {
 const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400];
 const POINTS = 300;
 
-/** About three hundred points, at round moments. */
+/** About three hundred points, a round time apart. */
 export function stepMs(fromMs: number, toMs: number): number {
   const wanted = (toMs - fromMs) / 1000 / POINTS;
   return 1000 * (STEPS_S.find((step) => step >= wanted) ?? Math.ceil(wanted / 86_400) * 86_400);
@@ -46,8 +46,9 @@ export async function graphed(
   signal: AbortSignal,
 ): Promise<Answer<Graphed>> {
   const step = stepMs(fromMs, toMs);
-  const start = Math.ceil(fromMs / step) * step;
-  const end = Math.max(start, Math.floor(toMs / step) * step);
+  // The last point is the end of the span: round moments would leave out what a young server has only just heard.
+  const end = Math.floor(toMs / 1000) * 1000;
+  const start = end - Math.floor((end - fromMs) / step) * step;
   const asked = { query, start: start / 1000, end: end / 1000, step: step / 1000, limit: DRAWN };
   const { data, warnings } = await getPrometheus<{ result: RangeSeries[] }>("/api/v1/query_range", asked, signal);
   const isCut = data.result.length >= DRAWN;

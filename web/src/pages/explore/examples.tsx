@@ -2,7 +2,7 @@
 import { Card } from "../../parts/card";
 
 const EXAMPLES: [string, string][] = [
-  ["How busy are each workload's GPUs?", "avg by (workload) (trilens:gpu_utilization:ratio)"],
+  ["How busy are each workload's GPUs?", 'trilens:workload_gpu_utilization:ratio{over="mean"}'],
   ["Which GPUs are hottest?", "topk(10, trilens:gpu_temperature:celsius)"],
   ["What does each cluster burn an hour?", "trilens:cluster_cost_rate:per_hour"],
   ["How much power does each machine draw?", "sum by (Hostname) (trilens:gpu_power:watts)"],

@@ -3,6 +3,7 @@ import { Link } from "../../core/route";
 import { plural } from "../../format/numbers";
 import { Badge, severityTone } from "../../parts/badge";
 import { Card } from "../../parts/card";
+import { Prose } from "../../parts/prose";
 import { Time } from "../../parts/time";
 import { gpuName, type Fleet } from "./gpus";
 
@@ -107,7 +108,9 @@ export function Broken({ troubles }: { troubles: Trouble[] }) {
                   </span>
                 )}
               </div>
-              <div class="soft">{one.action}</div>
+              <div class="soft">
+                <Prose text={one.action} />
+              </div>
             </div>
           </li>
         ))}

@@ -42,7 +42,7 @@ function Known({ fleet }: { fleet: Fleet }) {
           <Select label="Group by" value={grouping} choices={groupings} onChange={setGroup} />
           <Search label="Search the map" value={q} onChange={setQ} />
         </div>
-        <MapLegend painting={painting} />
+        <MapLegend painting={painting} isDivided={fleet.gpus.instance.some((part) => part !== null)} />
         <FleetMap fleet={fleet} by={dimension} group={grouping} q={q} />
       </section>
       <Broken troubles={troubles} />

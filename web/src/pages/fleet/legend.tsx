@@ -2,7 +2,8 @@
 import { count } from "../../format/numbers";
 import type { Painting, Pattern } from "./looks";
 
-export function MapLegend({ painting }: { painting: Painting }) {
+/** `isDivided`: of GPUs that MIG divides, each part is a field of the map. */
+export function MapLegend({ painting, isDivided }: { painting: Painting; isDivided: boolean }) {
   return (
     <div class="fleet-legend">
       {painting.scale !== null && (
@@ -22,6 +23,7 @@ export function MapLegend({ painting }: { painting: Painting }) {
             <Swatch colour={one.colour} pattern={one.pattern} /> {one.word} <b>{count(one.count)}</b>
           </li>
         ))}
+        {isDivided && painting.legend.length > 0 && <li>of GPUs divided by MIG, each part counts</li>}
       </ul>
     </div>
   );

@@ -4,6 +4,7 @@ import { isOpen, lasted, lostOf, type Incident } from "./model";
 
 const MOST_LANES = 8;
 const TICKS = 6;
+const READABLE = 0.06; // of the strip: in less, a title would be two or three letters
 const GAP = 0.004; // of the strip, between two in one lane
 
 /** Incidents side by side over the span, each from its onset to its end. */
@@ -34,7 +35,7 @@ export function Strip({ incidents, fromMs, toMs }: { incidents: Incident[]; from
                   aria-label={told}
                   title={told}
                 >
-                  {one.title}
+                  {to - from > span * READABLE && one.title}
                 </Link>
               </span>
             );

@@ -6,6 +6,7 @@ import { money } from "../../format/money";
 import { percent } from "../../format/numbers";
 import { Badge, type Tone } from "../../parts/badge";
 import { Card } from "../../parts/card";
+import { Copied } from "../../parts/inputs";
 import { Empty, Shown } from "../../parts/states";
 import { EVERY_MS } from "./asked";
 
@@ -40,7 +41,7 @@ export function Budgets({ where }: { where: string[] }) {
                 todo={
                   <>
                     <p>In the server's settings, then POST /-/reload:</p>
-                    <pre>{"budgets:\n  limits:\n    - {team: vision, amount: 25000, currency: USD}"}</pre>
+                    <Copied text={"budgets:\n  limits:\n    - {team: vision, amount: 25000, currency: USD}"} />
                   </>
                 }
               />

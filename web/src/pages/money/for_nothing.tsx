@@ -29,7 +29,7 @@ export function ForNothing({ asked, range }: { asked: Query; range: Range }) {
               </p>
             ))}
             {why.causes.length === 0 ? (
-              <Empty what="All of it was of use." />
+              <Empty what={why.totals.length === 0 ? "Nothing is booked in this time." : "All of it was of use."} />
             ) : (
               <Ranking
                 rows={why.causes.map((cause) => ({

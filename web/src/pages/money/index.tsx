@@ -78,9 +78,11 @@ export default function Money() {
       )}
       <div class="money-columns">
         <ForNothing asked={{ ...span, where: filters }} range={range} />
-        <Budgets where={filters} />
+        <div class="stack">
+          <Budgets where={filters} />
+          <Units asked={{ ...span, where: filters }} />
+        </div>
       </div>
-      <Units asked={{ ...span, where: filters }} />
     </div>
   );
 }

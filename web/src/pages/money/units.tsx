@@ -1,5 +1,5 @@
 // What a step, a million tokens, a request or a percent of improvement cost.
-import { get } from "../../api/client";
+import { get, type Data } from "../../api/client";
 import { useAnswer } from "../../api/use";
 import type { components } from "../../api/schema";
 import { Link, useParam, workloadPath } from "../../core/route";
@@ -40,7 +40,7 @@ export function Units({ asked }: { asked: Query }) {
             <p class="soft">By {units.unit}: {units.definition}.</p>
             <Table
               label={`Cost per ${units.unit}`}
-              columns={columns(units.unit)}
+              columns={columns(units)}
               rows={units.lines}
               rowKey={(line) => JSON.stringify(line.keys)}
               empty={<Empty what={MISSING[per] ?? "Nothing was counted in this time."} />}
@@ -52,7 +52,8 @@ export function Units({ asked }: { asked: Query }) {
   );
 }
 
-function columns(unit: string): Column<Line>[] {
+function columns({ unit, lines }: Data<"/api/cost/units">): Column<Line>[] {
+  const isTold = lines.some((line) => line.units !== null && line.detail !== "");
   return [
     { key: "who", title: "Run or workload", sort: (line) => line.name, cell: (line) => <Who line={line} /> },
     {
@@ -76,9 +77,16 @@ function columns(unit: string): Column<Line>[] {
       sort: (line) => line.units,
       cell: (line) => (line.units === null ? line.detail || "–" : figure(line.units)),
     },
-    { key: "detail", title: "How it was told", isWide: true, cell: (line) => (line.units === null ? "" : line.detail) },
+    ...(isTold ? [DETAIL] : []),
   ];
 }
+
+const DETAIL: Column<Line> = {
+  key: "detail",
+  title: "How it was told",
+  isWide: true,
+  cell: (line) => (line.units === null ? "" : line.detail),
+};
 
 function Who({ line }: { line: Line }) {
   const workload = line.keys["workload"] ?? null;

@@ -60,7 +60,7 @@ function* told(now: NowAnswer): Generator<[string, ComponentChildren]> {
   const began = changes.began_count ?? 0;
   const ended = changes.ended_count ?? 0;
   if (began > 0) yield ["+", <Workloads rates={changes.began ?? []} count={began} did="began" />];
-  if (ended > 0) yield ["−", <Workloads rates={changes.ended ?? []} count={ended} did="hold no GPUs any more" />];
+  if (ended > 0) yield ["−", <Workloads rates={changes.ended ?? []} count={ended} did={ended === 1 ? "holds no GPUs any more" : "hold no GPUs any more"} />];
   const gpus = (changes.gpus ?? 0) - (changes.gpus_before ?? 0);
   if (gpus !== 0) yield [gpus > 0 ? "+" : "−", <>{`${plural(Math.abs(gpus), "GPU")} ${gpus > 0 ? "more" : "fewer"}`}</>];
   for (const one of changes.lost_gpus) {

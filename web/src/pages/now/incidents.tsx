@@ -1,7 +1,7 @@
 // What is wrong now, the worst first, and what it has cost so far.
 import { Link } from "../../core/route";
 import { money, perHour } from "../../format/money";
-import { plural } from "../../format/numbers";
+import { count } from "../../format/numbers";
 import { Badge, severityTone } from "../../parts/badge";
 import { Card } from "../../parts/card";
 import { Empty } from "../../parts/states";
@@ -21,8 +21,8 @@ export function OpenIncidents({ now }: { now: NowAnswer }) {
               <Link to={`/incidents/${encodeURIComponent(one.id)}`} class="now-incident">
                 <span class="now-incident-title">{one.title}</span>
                 <span class="now-incident-lost">
-                  {money(one.lost, currency)}
-                  <small>{one.per_hour === null ? "lost" : `lost · holds ${perHour(one.per_hour, currency)}`}</small>
+                  {one.lost !== null && money(one.lost, currency)}
+                  <small>{[one.lost === null ? "loss unknown" : "lost", one.per_hour !== null && `holds ${perHour(one.per_hour, currency)}`].filter(Boolean).join(" · ")}</small>
                 </span>
                 <span class="now-incident-facts">
                   <Badge tone={severityTone(one.severity)}>{one.severity}</Badge>
@@ -39,7 +39,7 @@ export function OpenIncidents({ now }: { now: NowAnswer }) {
       )}
       {now.more_incidents > 0 && (
         <p class="now-more">
-          <Link to="/incidents">and {plural(now.more_incidents, "more")}</Link>
+          <Link to="/incidents">and {count(now.more_incidents)} more</Link>
         </p>
       )}
     </Card>

@@ -38,10 +38,10 @@ function Known({ now }: { now: NowAnswer }) {
       <div class="now-columns">
         <div class="stack">
           <OpenIncidents now={now} />
-          <Spenders now={now} range={range} />
         </div>
         <div class="stack">
           <WhereItWent now={now} range={range} />
+          <Spenders now={now} range={range} />
           <Changed now={now} />
         </div>
       </div>

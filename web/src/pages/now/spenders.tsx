@@ -33,6 +33,7 @@ export function Spenders({ now, range }: { now: NowAnswer; range: Range }) {
       key: "hour",
       title: "Now",
       align: "end",
+      isWide: true,
       cell: (one) => (one.gpus === null ? "–" : one.per_hour === null ? "no price" : perHour(one.per_hour, currency)),
     },
     { key: "spent", title: "Spent", align: "end", cell: (one) => spent(one.spent, currency) },

@@ -40,15 +40,17 @@ export function ServicePanel({ name }: { name: string }) {
         <div class="stack">
           <Head service={detail.service} />
           <div class="grid">
-            <Card title="What is promised" class="span-5">
-              <Slos service={detail.service} />
-              <Incidents incidents={incidents.data ?? []} name={detail.service.name} />
-            </Card>
+            <div class="span-5 stack">
+              <Card title="What is promised">
+                <Slos service={detail.service} />
+                <Incidents incidents={incidents.data ?? []} name={detail.service.name} />
+              </Card>
+              <Untold service={detail.service} />
+            </div>
             <div class="span-7 stack">
               <Curves detail={detail} marks={marks} onZoom={range.setSpan} />
             </div>
             <Models detail={detail} />
-            <Untold service={detail.service} />
           </div>
         </div>
       )}
@@ -211,7 +213,7 @@ function Models({ detail }: { detail: Detail }) {
 function Untold({ service }: { service: Service }) {
   if (service.untold.length === 0) return null;
   return (
-    <Card title="Not told" note="what nobody reports of this service, and what would" class="span-12">
+    <Card title="Not told" note="what nobody reports of this service, and what would">
       <ul class="plain-list">
         {service.untold.map((one) => (
           <li key={one.figure}>

@@ -24,8 +24,10 @@ export function Burning({ timeline, shared }: { timeline: Timeline; shared: Shar
     const names = Object.keys(buckets).sort((a, b) => bucketNames.indexOf(a) - bucketNames.indexOf(b));
     const perSlot = HOUR_MS / timeline.step_ms;
     const sum = (of: string[]) =>
-      timeline.money.total.map((told, i) =>
-        told === null ? null : of.reduce((all, name) => all + (buckets[name]?.[i] ?? 0), 0) * perSlot,
+      withoutEdges(
+        timeline.money.total.map((told, i) =>
+          told === null ? null : of.reduce((all, name) => all + (buckets[name]?.[i] ?? 0), 0) * perSlot,
+        ),
       );
     const rates: Line[] = [
       { label: "burning", values: sum(names), colour: "--series-2", isFilled: true },
@@ -69,4 +71,15 @@ export function Burning({ timeline, shared }: { timeline: Timeline; shared: Shar
       )}
     </>
   );
+}
+
+/** It was there, or is booked, for a part of the first and the last slot only: their rates are those beside them. */
+function withoutEdges(rates: (number | null)[]): (number | null)[] {
+  const first = rates.findIndex((one) => one !== null);
+  const last = rates.findLastIndex((one) => one !== null);
+  if (last - first < 2) return rates;
+  const found = [...rates];
+  found[first] = rates[first + 1] ?? null;
+  found[last] = rates[last - 1] ?? null;
+  return found;
 }

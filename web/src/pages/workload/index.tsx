@@ -3,7 +3,7 @@ import { useMemo } from "preact/hooks";
 import { get } from "../../api/client";
 import { useAnswer } from "../../api/use";
 import { setParams, useParam, useRange, useRoute } from "../../core/route";
-import { Doubts, Failed, Loading } from "../../parts/states";
+import { Doubts, Failed, Loading, Stale } from "../../parts/states";
 import { Details } from "./details";
 import { Header } from "./header";
 import { Layers } from "./layers";
@@ -16,6 +16,7 @@ import "./workload.css";
 const WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}";
 const LIVE_MS = 10_000;
 const SLOWER_MS = 20_000;
+const RUNS = 20;
 
 export default function Page() {
   const { args } = useRoute();
@@ -29,7 +30,7 @@ export default function Page() {
   const everyMs = range.isLive ? LIVE_MS : undefined;
 
   const detail = useAnswer(`detail ${whose}`, (signal) => get(WORKLOAD, { path }, signal), { everyMs: LIVE_MS });
-  const runs = useAnswer(`runs ${whose}`, (signal) => get("/api/runs", { query: { workload: whose, limit: 5 } }, signal), { everyMs: LIVE_MS });
+  const runs = useAnswer(`runs ${whose}`, (signal) => get("/api/runs", { query: { workload: whose, limit: RUNS } }, signal), { everyMs: LIVE_MS });
   const timeline = useAnswer(
     `timeline ${whose} ${span} ${rank}`,
     (signal) => get(`${WORKLOAD}/timeline`, { path, query: { ...time(), points: 360, rank } }, signal),
@@ -55,12 +56,22 @@ export default function Page() {
     <div class="stack workload">
       <Header detail={detail.data} run={run} timeline={timeline.data} health={health} />
       <Why subject={whose} range={range} />
-      {timeline.error !== undefined && <Failed error={timeline.error} reload={timeline.reload} />}
+      {timeline.data === undefined && timeline.error !== undefined && <Failed error={timeline.error} reload={timeline.reload} />}
+      {timeline.data !== undefined && <Stale live={timeline} />}
       {timeline.warnings.length > 0 && <Doubts lines={timeline.warnings} />}
       {timeline.data === undefined ? (
         timeline.error === undefined && <Loading what="Reading its curves" />
       ) : (
-        <Layers timeline={timeline.data} range={range} chosenStep={step} onStep={(n) => setStep(String(n))} onRank={setRank} life={lifeOf(detail.data.phases)} />
+        <Layers
+          timeline={timeline.data}
+          whose={detail.data.workload}
+          runs={runs.data?.runs.length ?? 0}
+          range={range}
+          chosenStep={step}
+          onStep={(n) => setStep(String(n))}
+          onRank={setRank}
+          life={lifeOf(detail.data.phases)}
+        />
       )}
       {step !== "" && trainedBy !== null && <StepOfRun run={trainedBy} step={step} onClose={() => setStep("")} />}
       {ranks.data !== undefined && ranks.data.ranks.length > 0 && (

@@ -2,18 +2,22 @@
 import { Link } from "../../core/route";
 import { clock, duration, moment } from "../../format/time";
 import { Badge, type Tone } from "../../parts/badge";
-import { endOf, toneOf, type Mark, type Timeline, type Trouble } from "./model";
+import { withoutName } from "../../format/names";
+import { endOf, toneOf, troublesOf, type Mark, type Timeline, type Trouble, type Whose } from "./model";
 
 const MOST = 12;
+const LISTED = 20;
 
-export function Lanes({ timeline }: { timeline: Timeline }) {
-  const { platform, troubles } = timeline;
+export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose }) {
+  const { platform } = timeline;
+  const troubles = troublesOf(timeline);
   const fromMs = timeline.from_ms;
   const toMs = endOf(timeline);
   const left = (ms: number) => `${((Math.min(toMs, Math.max(fromMs, ms)) - fromMs) / (toMs - fromMs)) * 100}%`;
   const width = (begin: number, end: number | null) =>
     `${((Math.min(toMs, end ?? toMs) - Math.max(fromMs, begin)) / (toMs - fromMs)) * 100}%`;
-  const shown = [...troubles].sort((a, b) => Number(a.what === "finding") - Number(b.what === "finding") || a.from_ms - b.from_ms).slice(0, MOST);
+  const middleMs = (fromMs + toMs) / 2;
+  const shown = troubles.slice(0, MOST);
   return (
     <>
       <div class="lanes" role="img" aria-label={`Phases: ${platform.phases.map((one) => one.phase).join(", ")}`}>
@@ -29,21 +33,27 @@ export function Lanes({ timeline }: { timeline: Timeline }) {
             </span>
           ))}
         </div>
-        <div class="lane lane-marks">
-          {platform.marks.map((one) => (
-            <span key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`} class={`lane-mark kind-${one.kind}`} style={{ left: left(one.t_ms) }} title={sayMark(one)}>
-              {one.kind === "xid" ? "✕" : "▾"}
-            </span>
-          ))}
-        </div>
+        {platform.marks.length > 0 && (
+          <div class="lane lane-marks">
+            {platform.marks.map((one) => (
+              <span key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`} class={`lane-mark kind-${one.kind}`} style={{ left: left(one.t_ms) }} title={sayMark(one)}>
+                {one.kind === "xid" ? "✕" : "▾"}
+              </span>
+            ))}
+          </div>
+        )}
         {shown.map((one) => (
           <div class="lane" key={`${one.what}/${one.id}`}>
             <span
               class={`lane-trouble tone-${toneOf(one.severity)} is-${one.what}`}
               style={{ left: left(one.from_ms), width: width(one.from_ms, one.to_ms) }}
               title={one.title}
+            />
+            <span
+              class={`lane-said tone-${toneOf(one.severity)}`}
+              style={one.from_ms < middleMs ? { left: left(one.from_ms), right: "0" } : { right: "0", left: "0", textAlign: "right" }}
             >
-              {one.name}
+              {withoutName(one.title, whose)}
             </span>
           </div>
         ))}
@@ -51,8 +61,10 @@ export function Lanes({ timeline }: { timeline: Timeline }) {
       {(troubles.length > 0 || platform.marks.length > 0) && (
         <details class="lane-list">
           <summary>
-            {said(troubles.length, "thing went wrong", "things went wrong")}, {said(platform.marks.length, "event", "events")}
-            {platform.more_marks > 0 ? ` and ${platform.more_marks} more` : ""}: in words
+            {[said(troubles.length, "thing went wrong", "things went wrong"), said(platform.marks.length + platform.more_marks, "event", "events")]
+              .filter(Boolean)
+              .join(", ")}
+            : in words
           </summary>
           <ul class="plain-list">
             {shown.map((one) => (
@@ -60,7 +72,7 @@ export function Lanes({ timeline }: { timeline: Timeline }) {
                 <TroubleLine trouble={one} />
               </li>
             ))}
-            {platform.marks.slice(0, 20).map((one) => (
+            {platform.marks.slice(0, LISTED).map((one) => (
               <li key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`}>
                 <span class="soft">{clock(one.t_ms, true)}</span> {sayMark(one)}
               </li>
@@ -73,7 +85,7 @@ export function Lanes({ timeline }: { timeline: Timeline }) {
 }
 
 function said(n: number, one: string, many: string): string {
-  return `${n} ${n === 1 ? one : many}`;
+  return n === 0 ? "" : `${n} ${n === 1 ? one : many}`;
 }
 
 function TroubleLine({ trouble }: { trouble: Trouble }) {

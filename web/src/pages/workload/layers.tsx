@@ -8,10 +8,12 @@ import { Chart, type Line } from "../../parts/chart";
 import { Empty } from "../../parts/states";
 import { Burning } from "./burning";
 import { Lanes } from "./lanes";
-import { SYNC, endOf, marksOf, timesOf, type Timeline } from "./model";
+import { SYNC, endOf, marksOf, timesOf, type Timeline, type Whose } from "./model";
 
 interface LayersProps {
   timeline: Timeline;
+  whose: Whose;
+  runs: number; // that it had; the latest is drawn
   range: Range;
   chosenStep: string;
   onStep: (step: number) => void;
@@ -21,7 +23,7 @@ interface LayersProps {
 
 type Values = (number | null)[];
 
-export function Layers({ timeline, range, chosenStep, onStep, onRank, life }: LayersProps) {
+export function Layers({ timeline, whose, runs, range, chosenStep, onStep, onRank, life }: LayersProps) {
   const shared = useMemo(
     () => ({
       timesMs: timesOf(timeline),
@@ -39,7 +41,7 @@ export function Layers({ timeline, range, chosenStep, onStep, onRank, life }: La
     const step = program.step[i];
     if (step != null) onStep(step);
   };
-  const chart = { ...shared, height: 128, noTimes: true };
+  const chart = { ...shared, height: 116, noTimes: true };
   return (
     <Card
       title="Over time"
@@ -64,9 +66,9 @@ export function Layers({ timeline, range, chosenStep, onStep, onRank, life }: La
         </>
       }
     >
-      <Lanes timeline={timeline} />
+      <Lanes timeline={timeline} whose={whose} />
       <h3 class="layer-name">
-        Program {program.run !== null && <span class="soft">run {program.run}</span>}
+        Program {program.run !== null && <span class="soft">{saidOfRun(program.run, runs, lines.loss.length > 0, chosenStep)}</span>}
       </h3>
       {program.run === null ? (
         <Empty
@@ -80,30 +82,26 @@ export function Layers({ timeline, range, chosenStep, onStep, onRank, life }: La
         />
       ) : (
         <>
-          {lines.loss.length > 0 && (
-            <>
-              <Chart label="Loss" {...chart} lines={lines.loss} say={figure} onPick={pick} />
-              <p class="soft layer-hint">
-                Click a point of the loss to see the batches of its step{chosenStep === "" ? "" : `: step ${chosenStep} is shown below`}.
-              </p>
-            </>
-          )}
-          {lines.rates.length > 0 && <Chart label="Throughput" {...chart} height={104} lines={lines.rates} say={short} fromZero />}
-          {lines.norms.length > 0 && <Chart label="Gradient norm and learning rate" {...chart} height={96} lines={lines.norms} say={figure} />}
+          {lines.loss.length > 0 && <Chart label="Loss" {...chart} lines={lines.loss} say={figure} onPick={pick} />}
+          {lines.rates.length > 0 && <Chart label="Throughput" {...chart} height={92} lines={lines.rates} say={short} fromZero />}
+          {lines.norms.length > 0 && <Chart label="Gradient norm and learning rate" {...chart} height={84} lines={lines.norms} say={figure} />}
           {lines.steps.length > 0 && (
-            <Chart label={`Step time of rank ${timeline.rank?.rank ?? ""}`} {...chart} height={104} lines={lines.steps} say={(ms) => duration(ms / 1000)} fromZero />
+            <Chart label={`Step time of rank ${timeline.rank?.rank ?? ""}`} {...chart} height={92} lines={lines.steps} say={(ms) => duration(ms / 1000)} fromZero />
           )}
         </>
       )}
       <h3 class="layer-name">Platform</h3>
-      <Chart label="Pods" {...chart} height={88} lines={lines.pods} say={(n) => short(Math.round(n * 10) / 10)} fromZero />
+      <Chart label="Pods" {...chart} height={96} noTimes={false} lines={lines.pods} say={(n) => short(Math.round(n * 10) / 10)} fromZero />
       <h3 class="layer-name">
         Infrastructure {gpus.figures.length > 0 && <span class="soft">mean of its GPUs; the band is from the lowest to the highest</span>}
       </h3>
       {gpus.figures.length === 0 ? (
         <Empty what="None of its GPUs told of themselves in this time." todo={<>Is dcgm-exporter scraped? The page Doctor says what is missing.</>} />
       ) : (
-        lines.gpus.map((one) => <Chart key={one.name} label={one.label} {...chart} height={96} lines={one.lines} say={one.say} />)
+        lines.gpus.map((one, i) => {
+          const isLast = i === lines.gpus.length - 1;
+          return <Chart key={one.name} label={one.label} {...chart} height={isLast ? 112 : 92} noTimes={!isLast} lines={one.lines} say={one.say} />;
+        })
       )}
       <h3 class="layer-name">
         Money <span class="soft">{platform.phases.length > 0 ? "the ledger's hours, spread evenly over the time that it was there" : ""}</span>
@@ -111,6 +109,12 @@ export function Layers({ timeline, range, chosenStep, onStep, onRank, life }: La
       <Burning timeline={timeline} shared={shared} />
     </Card>
   );
+}
+
+function saidOfRun(run: string, runs: number, hasLoss: boolean, chosenStep: string): string {
+  const which = runs > 1 ? `run ${run}, the latest of ${runs}` : `run ${run}`;
+  const shown = chosenStep === "" ? "click a point of the loss for the batches of its step" : `step ${chosenStep} is shown below`;
+  return hasLoss ? `${which}; ${shown}` : which;
 }
 
 const FIGURES: Record<string, { label: string; say: (value: number) => string }> = {

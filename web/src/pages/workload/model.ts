@@ -10,6 +10,7 @@ export type Timeline = Data<"/api/workloads/{cluster}/{namespace}/{kind}/{name}/
 export type Ranks = Data<"/api/workloads/{cluster}/{namespace}/{kind}/{name}/ranks">;
 export type Run = Data<"/api/runs">["runs"][number];
 export type Trouble = Timeline["troubles"][number];
+export type Whose = Pick<Detail["workload"], "kind" | "namespace" | "name">;
 export type Mark = Timeline["platform"]["marks"][number];
 
 export const SYNC = "workload"; // the name by which its charts share their cursor
@@ -27,11 +28,22 @@ const GRAVITY: Record<string, number> = { critical: 3, warning: 2, info: 1 };
 export const toneOf = (severity: string): Tone =>
   severity === "critical" ? "critical" : severity === "warning" ? "warning" : "info";
 
-/** Incidents where there are any: their findings are in them. */
-export function marksOf(one: Timeline): ChartMark[] {
+/** Incidents, and findings that are in none of them. */
+export function troublesOf(one: Timeline): Trouble[] {
   const incidents = one.troubles.filter((trouble) => trouble.what === "incident");
-  const shown = incidents.length > 0 ? incidents : one.troubles;
-  return shown.map((trouble) => ({
+  const isTold = (finding: Trouble) =>
+    incidents.some(
+      (incident) =>
+        incident.name === finding.name &&
+        incident.from_ms <= (finding.to_ms ?? Infinity) &&
+        finding.from_ms <= (incident.to_ms ?? Infinity),
+    );
+  const alone = one.troubles.filter((trouble) => trouble.what === "finding" && !isTold(trouble));
+  return [...incidents, ...alone].sort((a, b) => a.from_ms - b.from_ms);
+}
+
+export function marksOf(one: Timeline): ChartMark[] {
+  return troublesOf(one).map((trouble) => ({
     atMs: Math.max(trouble.from_ms, one.from_ms),
     toMs: trouble.to_ms ?? endOf(one),
     label: trouble.title,

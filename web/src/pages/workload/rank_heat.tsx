@@ -86,18 +86,24 @@ export function RankHeat({ ranks, warnings, over, chosen, onChoose }: RankHeatPr
           </>
         )}
       </p>
-      <WithCursor place={placedOver(ranks, over)}>
-        <Heat
-          label={`Step times of ${ranks.ranks.length} ranks. ${slow.length === 0 ? "None stands out." : `Rank ${ranks.ranks[slow[0] ?? 0]} stands out.`}`}
-          values={values}
-          low={LOW}
-          high={high}
-          tell={tell}
-          onPick={(at) => onChoose(ranks.ranks[rows[at] ?? 0] ?? null)}
-          chosenRow={chosenRow < 0 ? undefined : chosenRow}
-          height={Math.min(420, Math.max(96, rows.length * (rows.length <= 32 ? 14 : 4)))}
-        />
-      </WithCursor>
+      <div class="rank-map">
+        <div class="rank-ends soft" aria-hidden="true">
+          <span>{order === "worst" ? "slowest" : `rank ${ranks.ranks[0] ?? ""}`}</span>
+          <span>{order === "worst" ? "fastest" : `rank ${ranks.ranks.at(-1) ?? ""}`}</span>
+        </div>
+        <WithCursor place={placedOver(ranks, over)}>
+          <Heat
+            label={`Step times of ${ranks.ranks.length} ranks. ${slow.length === 0 ? "None stands out." : `Rank ${ranks.ranks[slow[0] ?? 0]} stands out.`}`}
+            values={values}
+            low={LOW}
+            high={high}
+            tell={tell}
+            onPick={(at) => onChoose(ranks.ranks[rows[at] ?? 0] ?? null)}
+            chosenRow={chosenRow < 0 ? undefined : chosenRow}
+            height={Math.min(420, Math.max(96, rows.length * (rows.length <= 32 ? 14 : 4)))}
+          />
+        </WithCursor>
+      </div>
       <div class="heat-scale soft">
         <span>{LOW} times the median</span>
         <span class="heat-ramp" aria-hidden="true" />
@@ -166,17 +172,25 @@ function WithCursor({ place, children }: { place: { left: string; width: string 
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const together = uPlot.sync(SYNC);
+    let ownWidth = 0;
+    const resized = new ResizeObserver(([one]) => {
+      ownWidth = one?.contentRect.width ?? 0;
+    });
+    if (box.current !== null) resized.observe(box.current);
     const follower: Follower = {
       pub: (_type, _from, x, _y, width) => {
         const element = line.current;
         if (element === null) return;
         element.hidden = !(x >= 0 && width > 0);
-        element.style.left = `${(x / width) * 100}%`;
+        element.style.transform = `translateX(${(x / width) * ownWidth}px)`;
       },
     };
     const me = follower as unknown as uPlot;
     together.sub(me);
-    return () => together.unsub(me);
+    return () => {
+      together.unsub(me);
+      resized.disconnect();
+    };
   }, []);
   const moved = (event: MouseEvent) => {
     const frame = box.current?.getBoundingClientRect();

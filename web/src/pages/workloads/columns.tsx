@@ -1,5 +1,6 @@
 // What the table shows of a workload.
 import { Link, workloadPath } from "../../core/route";
+import { withoutName } from "../../format/names";
 import { money, perHour } from "../../format/money";
 import { count, percent } from "../../format/numbers";
 import { duration, fullMoment } from "../../format/time";
@@ -57,7 +58,7 @@ export function columnsOf(currency: string): Column<Row>[] {
     },
     {
       key: "cost",
-      title: "Cost",
+      title: "Cost, 30 d",
       align: "end",
       help: "What it has cost in the last 30 days",
       cell: (row) => (row.cost === null ? UNKNOWN : money(row.cost, currency)),
@@ -104,9 +105,9 @@ function Name({ row }: { row: Row }) {
 function Health({ row }: { row: Row }) {
   if (row.health === null) return <span class="soft">gone</span>;
   if (row.health === "ok") return <span class="soft">✓ ok</span>;
-  const said = row.healthText ?? "";
+  const said = withoutName(row.healthText ?? "", row);
   return (
-    <span class="wl-health" title={said}>
+    <span class="wl-health" title={row.healthText ?? ""}>
       <Badge tone={severityTone(row.health)}>{row.health}</Badge>
       {said !== "" &&
         (row.incident === null ? (
