@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trilens.ledger.prices.book import default_book
+from trilens.model.flight_recorder import read_flight_recorder
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 from trilens.serve.rehearsal import kept_night
@@ -37,12 +38,13 @@ MINUTES = 20
 END_MS = BEGIN_MS + MINUTES * 60_000
 MOMENTS_MS = tuple(BEGIN_MS + minutes * 60_000 for minutes in (12, 16, MINUTES))
 STEP = {"data_s": 0.1, "forward_s": 2, "backward_s": 4, "grad_sync_s": 0.4, "optimizer_s": 0.3, "jitter": 1}
+TRAINING = {**STEP, "flight_recorder": True}
 
 
 def scenario() -> Scenario:
     job: dict[str, Any] = {
         "name": "train", "kind": "PyTorchJob", "namespace": "ml", "team": "vision", "pool": "h100",
-        "gpus_per_pod": 4, "arrivals": {"at": [0]}, "pull": 2, "start": 3, "training": STEP,
+        "gpus_per_pod": 4, "arrivals": {"at": [0]}, "pull": 2, "start": 3, "training": TRAINING,
     }  # fmt: skip
     return Scenario.model_validate(
         {
@@ -138,6 +140,11 @@ def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) ->
         assert BEGIN_MS + by_ms < run.created_ms < BEGIN_MS + by_ms + 60_000
         (process, *_) = store.runs.processes([run.run])
         assert process.heard_ms == MOMENTS_MS[1] + by_ms
+        recorded = [one for one in store.runs.artifacts(run.run) if one.kind == "flight-recorder"]
+        (dump, *_) = store.runs.artifact_files(run.run, recorded)
+        (last, *_) = reversed(read_flight_recorder(dump.content).entries)
+        assert last.created_ns is not None
+        assert hung_ms - 10_000 < last.created_ns // 1_000_000 < hung_ms + 30_000
         (machine,) = store.machines.unfinished()
         assert machine.from_ms == BEGIN_MS + by_ms
         (hour,) = store.ledger.hours(BEGIN_MS + by_ms, BEGIN_MS + by_ms + HOUR_MS)

@@ -71,6 +71,7 @@ HISTOGRAMS: Final = (
 
 
 _BINS_AT_ONCE: Final = 360  # an hour: a step of numpy takes as long for one
+_GRAIN: Final = 2**20  # of what is a multiple of its part sums are exact: they do not depend on who asks when
 _KINDS: Final = tuple(LOADS)
 _SHAPES: Final = np.array([load.burst_shape for load in LOADS.values()])
 
@@ -282,7 +283,7 @@ class InferenceServers:
             cells = owners * width + np.searchsorted(HISTOGRAMS[at].bounds, values)
             counts = np.bincount(cells, weights=weights, minlength=many * width)
             columns.counts[at][rows] += counts.reshape(many, width)
-            seen = values if weights is None else values * weights
+            seen = np.round((values if weights is None else values * weights) * _GRAIN) / _GRAIN
             columns.sums[rows, at] += np.bincount(owners, weights=seen, minlength=many)
 
     def _draw(self, number: int, rows: NDArray[np.intp]) -> _Drawn:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.diagnose.evidence.flight import DUMPS
 from trilens.model.ledger import HOUR_MS
 from trilens.model.series import STALE_NAN
 from trilens.serve.rehearsal.empty_store import lay_empty
 from trilens.serve.rehearsal.kept_night import RECENT
-from trilens.serve.rehearsal.moved_times import move_times
+from trilens.serve.rehearsal.moved_times import move_recording, move_times
 from trilens.serve.rehearsal.night_tables import STANDING, TABLES, Shift, columns_of
 from trilens.store import sql
 from trilens.store.activity import save_activity_until
@@ -24,6 +25,8 @@ from trilens.store.migrations import migrate
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    import pyarrow as pa
 
     from trilens.serve.rehearsal.kept_night import Moment, Night
     from trilens.store.store import Store
@@ -90,7 +93,7 @@ def lay_rest(laying: Laying, store: Store) -> None:
 
 
 def _lay_table(engine: Engine, laying: Laying, table: str, types: Mapping[str, str], kind: str = "") -> None:
-    shift, texts = laying.shift, TABLES[table].texts
+    shift, columns = laying.shift, TABLES[table]
     folder = laying.folder / laying.moment.folder if table in STANDING else laying.folder
     file = sql.text(str(folder / f"{table}{kind}.native.zst"))
     names = ", ".join(sql.identifier(name) for name in types)
@@ -98,14 +101,21 @@ def _lay_table(engine: Engine, laying: Laying, table: str, types: Mapping[str, s
     moved = ", ".join(shift.column(table, name) for name in types)
     there = f"SELECT * FROM file({file}, 'Native', {typed}) WHERE {shift.where(table)}"  # noqa: S608
     source = f"SELECT {moved} FROM ({there})"  # noqa: S608 - our own names
-    if not texts:
+    if not columns.texts and not columns.recordings:
         engine.command(f"INSERT INTO {sql.identifier(table)} ({names}) {source}")
         return
     rows = engine.query_arrow(source)
-    for name in texts:
-        told = [move_times(text, shift.by_ms) for text in rows[name].to_pylist()]
-        rows = rows.set_column(rows.column_names.index(name), name, [told])
+    for name in columns.texts:
+        rows = _with(rows, name, [move_times(text, shift.by_ms) for text in rows[name].to_pylist()])
+    if columns.recordings:
+        told = zip(rows["kind"].to_pylist(), rows[columns.recordings].to_pylist(), strict=True)
+        moved_too = [move_recording(one, shift.by_ms) if kind == DUMPS else one for kind, one in told]
+        rows = _with(rows, columns.recordings, moved_too)
     engine.insert_arrow(table, rows)
+
+
+def _with(rows: pa.Table, name: str, texts: list[str]) -> pa.Table:
+    return rows.set_column(rows.column_names.index(name), name, [texts])
 
 
 def _end_recorded(engine: Engine, laying: Laying) -> None:

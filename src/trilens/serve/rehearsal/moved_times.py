@@ -1,10 +1,14 @@
-"""Times within texts, moved: those of findings and incidents, which are kept as JSON."""
+"""Times moved within what is kept whole: findings and incidents, which are JSON, and recorded collectives."""
 
 from __future__ import annotations
 
+import base64
+import pickle
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, cast
+
+from trilens.model.plain_pickle import read_plain_pickle
 
 _TIME: Final = re.compile(
     r'"lost_quanta":\d+'
@@ -12,6 +16,7 @@ _TIME: Final = re.compile(
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?=[.\dZ])"
     r"|(?<!\d)\d{8}-\d{4}(?=-[0-9a-f]{4}\b)"
 )
+_TIMES_NS: Final = ("time_created_ns", "time_discovered_started_ns", "time_discovered_completed_ns")
 
 
 def move_times(text: str, by_ms: int) -> str:
@@ -28,3 +33,11 @@ def move_times(text: str, by_ms: int) -> str:
         return at.strftime(form)
 
     return _TIME.sub(moved, text)
+
+
+def move_recording(content: str, by_ms: int) -> str:
+    """A flight recorder's dump as a store keeps it, with the times of its collectives moved."""
+    dump = cast("dict[str, Any]", read_plain_pickle(base64.b64decode(content)))
+    for entry in dump["entries"]:
+        entry.update({name: entry[name] + by_ms * 1_000_000 for name in _TIMES_NS if entry[name] is not None})
+    return base64.b64encode(pickle.dumps(dump, protocol=2)).decode()

@@ -18,6 +18,7 @@ class Columns(NamedTuple):
     times_ms: tuple[str, ...] = ()
     times_us: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()  # with times in them
+    recordings: str = ""  # of collectives, where a row is of one
     begins: str = ""  # what begins after the end of the night is not there
     written: str = ""  # by the clock on the wall, and larger with each group
 
@@ -54,7 +55,7 @@ TABLES: Final[Mapping[str, Columns]] = {
     "run_checkpoints": Columns(("start_ms",), written="commit"),
     "run_validations": Columns(("t_ms",), written="commit"),
     "run_notes": Columns(("t_ms",), written="commit"),
-    "run_artifacts": Columns(("t_ms",), written="commit"),
+    "run_artifacts": Columns(("t_ms",), recordings="content", written="commit"),
 }
 # What is told again and again: of these a row says how things stand, and the last one counts.
 STANDING: Final = ("findings", "incidents", "run_positions", "run_processes")
