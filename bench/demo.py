@@ -67,7 +67,7 @@ def run(out: Path) -> DemoResult:
 
 def shown(found: DemoResult) -> str:
     rows = [
-        ("the night made and kept, where that is not done yet", f"{found.prepared_s:,.0f} s", ""),
+        ("the night looked for, and made where none is kept", f"{found.prepared_s:,.0f} s", ""),
         ("the server answers", f"{found.answers_s:.1f} s", ""),
         ("its first page says what was lost, and on what", f"{found.page_s:.1f} s", "5 s"),
         ("processors until then, the simulator's too", f"{found.page_cpu_s:.1f} s", ""),
