@@ -33,6 +33,7 @@ class NobodyLooks:
     """At which GPUs there are now."""
 
     now = GpusNow()
+    held_by = None
 
 
 class NoReceivers:
@@ -43,8 +44,10 @@ class NoReceivers:
 
 
 class NoFacts:
-    def facts(self, from_ms: int, to_ms: int, *, guard: Any = None) -> Facts:
+    def records(self, from_ms: int, to_ms: int, *, guard: Any = None) -> Facts:
         return Facts(from_ms, to_ms)
+
+    programs = records
 
     def histories(self, runs: Sequence[RunId], *, guard: Any = None) -> dict[RunId, RunHistory]:
         return {run: RunHistory((), (), ()) for run in runs}

@@ -14,6 +14,7 @@ from trilens.model.run_sums import (
     AttemptSpan,
     CurvePoint,
     DatasetShare,
+    LastSteps,
     Portion,
     Sighting,
     StepTime,
@@ -107,12 +108,17 @@ class MemoryRuns:
         ]
         return sorted(found, key=lambda one: (one.run, one.step, one.rank))
 
-    def times(self, wanted: Sequence[Tail], *, guard: Any = None) -> list[StepTime]:
-        found = [
-            StepTime(one.run, one.step, one.n, one.start_us, one.duration_us, one.samples, one.tokens)
-            for one in self.tails(wanted)
-        ]
-        return sorted(found, key=lambda one: (one.run, one.n))
+    def latest(self, wanted: Sequence[Tail], *, guard: Any = None) -> dict[RunId, LastSteps]:
+        of_run: defaultdict[RunId, list[StepRecord]] = defaultdict(list)
+        for step in sorted(self.tails(wanted), key=lambda one: one.n):
+            of_run[step.run].append(step)
+        return {
+            run: LastSteps(
+                [StepTime(run, x.step, x.n, x.start_us, x.duration_us, x.samples, x.tokens) for x in steps],
+                steps[-1].values,
+            )
+            for run, steps in of_run.items()
+        }
 
     def batches(
         self,

@@ -6,8 +6,10 @@ there means that everything was tried.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _START_S = 120.0  # a busy machine takes its time
 _TOLD_CHARS = 8000
+_PR_SET_PDEATHSIG = 1
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
 _LOGS: dict[int, Path] = {}  # of the servers that run, by their process
 
 
@@ -57,6 +61,12 @@ def free_port() -> int:
         return port
 
 
+def end_with_the_tests() -> None:
+    """In a new process: Ctrl-C kills the processes of xdist, and none of them ends what it began."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 @contextmanager
 def running(
     command: list[str], ready_url: str, *, log: Path, start_s: float = _START_S, **environ: str
@@ -64,7 +74,11 @@ def running(
     """A server process that answers 200 at `ready_url`; ended when the block ends."""
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environ}
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **environ},
+            preexec_fn=end_with_the_tests,
         )
     _LOGS[process.pid] = log
     try:

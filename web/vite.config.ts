@@ -9,5 +9,6 @@ export default defineConfig({
     target: "es2022",
     // One file each for what all pages share and for a page: a page that is never opened is never loaded.
     chunkSizeWarningLimit: 250,
+    rolldownOptions: { checks: { pluginTimings: false } }, // how long plugins took says nothing of the app
   },
 });

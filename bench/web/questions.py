@@ -47,7 +47,7 @@ def questions(now_s: float, about: Subjects) -> Iterator[Question]:
     yield Question("Now", "/api/now", hours)
     yield Question("Workloads", "/api/workload-table", {"state": "running"})
     yield Question("Workloads, with those that went", "/api/workload-table", {"state": "all"})
-    yield Question("A workload", workload)
+    yield Question("A workload", workload, {"limit": 200})
     yield Question("A workload, its runs", "/api/runs", {"workload": about.workload, "limit": 5})
     yield Question("A workload, over time", f"{workload}/timeline", {**since, "points": 360})
     yield Question("A workload, by rank", f"{workload}/ranks", {**since, "columns": 180, "rows": 256})

@@ -82,6 +82,13 @@ def test_help_names_every_command() -> None:
         assert f"\n  {command} " in said.stdout
 
 
+@pytest.mark.parametrize("of", [[], ["ledger"], ["cost"]])
+def test_help_cuts_nothing_off(of: list[str]) -> None:
+    said = trilens(*of, "--help", COLUMNS="80")
+    _, commands = said.stdout.split("\nCommands:\n")
+    assert "..." not in commands
+
+
 def test_server_commands_say_what_is_missing_in_a_client_install(tmp_path: Path) -> None:
     program = (
         "import sys\n"

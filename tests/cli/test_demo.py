@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from servers import free_port, until
+from servers import end_with_the_tests, free_port, until
 from trilens.cli.demo import TRY
 from trilens.simulate.over_http.pace import grown
 from trilens.simulate.scenario import load_scenario
@@ -40,6 +40,7 @@ def running_demo(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         stderr=subprocess.STDOUT,
         text=True,
         env=clean_environment(TMPDIR=str(tmp_path)),
+        preexec_fn=end_with_the_tests,
     ) as process:
         try:
             yield f"http://{address}", process

@@ -10,6 +10,7 @@ import pytest
 from scenes import IDLE, START_MS, Story
 from trilens.detect.cpu_fallback import CpuFallback
 from trilens.detect.scene import Figure, Steps
+from trilens.detect.watch import Watch
 from trilens.model.finding import Severity
 
 RESTS = {**IDLE, Figure.POWER: (125.0, 0.5), Figure.SM_CLOCK: (1.98e9, 0.0)}
@@ -45,6 +46,33 @@ def test_steps_that_go_on_without_the_gpu(has_sm: bool, every_s: int) -> None:
     assert abs(finding.onset_ms - START_MS - 800_000) <= 1000 * every_s
     assert (finding.subject.workload, finding.subject.rank) == (story.workload, None)
     assert "no longer uses its GPU" in finding.text
+
+
+def test_what_was_found_goes_on_at_the_first_look_after_a_restart() -> None:
+    story = Story(ranks=4, seed=1)
+    story.state(RESTS, from_s=800)
+    before = Watch([CpuFallback()])
+    for scene in story.scenes(650, 900):
+        before.look(scene)
+    (lasting,) = before.open
+    after = Watch([CpuFallback()])
+    after.restore([lasting], lasting.seen_ms)
+    scene = story.scene(910)
+    (again,) = after.look(scene).going_on
+    assert (again.seen_ms, again.finding.cause) == (scene.now_ms, "fell-back")
+    assert again.finding.onset_ms == lasting.finding.onset_ms
+    assert "goes on with its steps" in again.finding.text
+
+
+def test_what_works_again_after_a_restart_is_over() -> None:
+    story = Story(ranks=4, seed=1)
+    story.state(RESTS, from_s=800, to_s=900)
+    before = Watch([CpuFallback()])
+    for scene in story.scenes(650, 900):
+        before.look(scene)
+    after = Watch([CpuFallback()])
+    after.restore(before.open, START_MS + 900_000)
+    assert any(after.look(scene).ended for scene in story.scenes(915, 925))
 
 
 def test_one_rank_that_falls_back_is_named_with_how_slow_it_is() -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from scenes import Story
 from trilens.detect.plateau import Plateau, slope_of
+from trilens.detect.watch import Watch
 from trilens.model.finding import Severity
+
+if TYPE_CHECKING:
+    from trilens.detect.scene import Scene
 
 
 def _story(
@@ -78,6 +85,43 @@ def test_it_ends_when_the_loss_falls_again() -> None:
     seen = [at_s for at_s, _ in _found(story)]
     assert seen[0] < fell_s
     assert not [at_s for at_s in seen if fell_s + 30 < at_s < fell_s + 130]  # later it is flat once more
+
+
+def _after_a_restart(story: Story, at_s: float) -> tuple[Watch, Scene]:
+    """What lasted then, and a scene of soon after, with the few steps that a server reads again."""
+    before = Watch([Plateau()])
+    for scene in story.scenes(100, at_s, 10):
+        before.look(scene)
+    (lasting,) = before.open
+    for columns in story.steps:
+        columns.keep(columns.end_s > at_s - 90)
+    after = Watch([Plateau()])
+    after.restore([lasting], lasting.seen_ms)
+    return after, story.scene(at_s + 60)
+
+
+def test_it_goes_on_after_a_restart_although_its_curve_is_not_known_any_more() -> None:
+    watch, scene = _after_a_restart(_story(_stops(800)), 1500)
+    (lasts,) = watch.look(scene).going_on
+    assert lasts.seen_ms == scene.now_ms
+    assert lasts.finding.figures["steps"] == pytest.approx(3120 - 800, rel=0.2)
+    assert "factor of e" in lasts.finding.evidence[0].text
+    assert not Watch([Plateau()]).look(scene).opened, "by these steps alone nobody could tell"
+
+
+def test_it_is_over_after_a_restart_once_the_loss_falls_again() -> None:
+    story = _story(lambda step: np.where(step < 3010, _stops(800)(step), 0.9 * _stops(800)(step)))
+    watch, scene = _after_a_restart(story, 1500)
+    assert watch.look(scene).ended
+
+
+def test_what_began_anew_meanwhile_is_not_flat_yet() -> None:
+    watch, scene = _after_a_restart(_story(_stops(800)), 1500)
+    (job,) = scene.jobs
+    ranks = [
+        replace(one, process=replace(one.process, started_ms=scene.now_ms - 30_000)) for one in job.ranks
+    ]
+    assert watch.look(replace(scene, jobs=[replace(job, ranks=ranks)])).ended
 
 
 def test_the_slope_has_an_interval() -> None:

@@ -17,7 +17,7 @@ from trilens.ledger.allocation.allocate import allocate
 from trilens.model.gpu import GpuKey
 from trilens.model.labels import make_labels
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_facts import Facts, RunHistory
+from trilens.model.ledger_facts import Facts, RankSteps, RunHistory, StepMinutes
 from trilens.model.ledger_sums import Window
 from trilens.model.query import QueryGuard
 from trilens.model.workload import GpuUuid
@@ -53,11 +53,17 @@ class Known:
         )
         self.known = built.pod("train", GPUS[:2]).owner("train", "vision").facts
 
-    def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+    def programs(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         return replace(self.known, from_ms=from_ms, to_ms=to_ms)
 
     def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
-        return self.facts(from_ms, to_ms)
+        return self.programs(from_ms, to_ms)
+
+    def rank_steps(self, *_: object, **__: object) -> RankSteps:
+        raise AssertionError("an hour is booked by the minute")
+
+    def step_minutes(self, *_: object, **__: object) -> StepMinutes:
+        raise AssertionError("an hour is booked with its records")
 
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None

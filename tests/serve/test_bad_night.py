@@ -113,9 +113,13 @@ def test_every_fault_is_an_incident(
         ("llm-pretrain-1", "FindingStall", "data-stopped"),
         ("moe-ablation-1", "FindingHang", "flight-never-entered"),
         ("vision-finetune-1", "FindingStraggler", "slow-rank"),
+        ("reward-model-1", "FindingThrottling", "gpu-too-hot"),
         ("speech-train-1", "xid 79", "dead-gpu"),
         ("embedder-1", "xid 48", "dead-gpu"),
-        ("chat-1", "SloBurningFast", "kv-cache-full"),
+        ("tts-train-1", "FindingCpuFallback", "fell-back-to-cpu"),
+        ("protein-fold-1", "PodPendingLong", "untolerated-taint"),
+        ("protein-fold-2", "PodPendingLong", "untolerated-taint"),
+        ("chat-1", "InferenceQueueGrowing", "too-few-replicas"),
     ],
 )
 def test_its_cause_is_told(morning: Morning, workload: str, symptom: str, cause: str) -> None:
@@ -125,11 +129,20 @@ def test_its_cause_is_told(morning: Morning, workload: str, symptom: str, cause:
     assert cause in told
 
 
+def test_a_finding_that_lasts_is_told_once(morning: Morning) -> None:
+    (hang,) = incidents_of(morning, "moe-ablation-1", "FindingHang")
+    timeline = morning.asked(f"/api/incidents/{hang['id']}")["timeline"]
+    told = [one["text"] for one in timeline if morning.hour_of(one["t_ms"]) < HOURS]
+    assert len(told) < 12, "what it is, and what joined it"
+    assert not [text for text in told if text.startswith("again")]
+
+
 def test_a_flat_loss_is_found(morning: Morning) -> None:
     found = morning.asked("/api/findings", **{"from": since_of(morning)})
     (plateau,) = (one for one in found if one["kind"] == "plateau")
     assert plateau["workload"]["name"] == "ranking-1"
     assert abs(morning.hour_of(plateau["onset_ms"]) - 2.5) < 0.3
+    assert plateau["ended_ms"] is None, "it lasts, although the server has only just begun"
 
 
 def test_no_job_is_said_to_stand_that_only_paused(morning: Morning) -> None:
@@ -151,6 +164,7 @@ def test_one_job_stands_since_twelve_past_and_costs_the_most(morning: Morning) -
 def test_twelve_thousand_dollars_are_lost_and_the_first_page_says_on_what(morning: Morning) -> None:
     money = morning.asked("/api/now")["money"]
     assert money["hours"]["booked"] >= HOURS - 1, "all that are over"
+    assert money["hours"]["corrected"] == 0, "nobody has booked anything else before"
     assert 11_000 <= Decimal(money["lost"]) <= 13_500
     assert 23_500 <= Decimal(money["spent"]) <= 29_000
     (first, *_) = money["causes"]

@@ -17,8 +17,9 @@ from memory_runs import MemoryRuns
 from trilens.ledger import causes
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, NodeBill
-from trilens.model.ledger_facts import Facts, RunHistory, no_minutes
+from trilens.model.ledger_facts import Facts, RankSteps, RunHistory
 from trilens.model.life import MembershipInterval
+from trilens.model.query import QueryGuard
 from trilens.model.run import (
     CheckpointRecord,
     Ending,
@@ -30,12 +31,14 @@ from trilens.model.run import (
 )
 from trilens.model.run_sums import AttemptSpan
 from trilens.model.workload import Membership, PodKey
+from trilens.serve.money.cost_units import CostUnitsApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from trilens.model.ledger_facts import StepMinutes
+
 TRAINED, LOST = RunId("run-t"), RunId("run-l")
-MINUTE = NIGHT_MS // 60_000
 SPAN = ("--from", str(NIGHT_MS // 1000), "--to", str((NIGHT_MS + HOUR_MS) // 1000))
 
 
@@ -43,34 +46,27 @@ class Told:
     """Ten minutes of a run with two ranks, 60 steps and 6,000 tokens a minute and rank; a pod that serves;
     and a run that crashed 410 steps after its last checkpoint."""
 
-    def facts(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
-        at = np.arange(20, dtype=np.int64)
-        nothing = np.zeros(20, np.int64)
-        first = (at % 10) * 60
-        times = ("step_us", "data_us", "sync_us", "checkpoint_us", "device_us", "device_sync_us")
-        minutes = replace(
-            no_minutes(),
-            runs=(TRAINED,),
-            run=np.zeros(20, np.int32),
-            rank=(at // 10).astype(np.int32),
-            attempt=np.zeros(20, np.int32),
-            minute=MINUTE + at % 10,
-            steps=np.full(20, 60, np.int64),
-            first_step=first,
-            last_step=first + 59,
-            first_start_us=(MINUTE + at % 10) * 60_000_000,
-            first_end_us=(MINUTE + at % 10) * 60_000_000 + 1_000_000,
-            last_end_us=(MINUTE + at % 10) * 60_000_000 + 59_000_000,
-            tokens=np.full(20, 6_000, np.int64),
-            samples=nothing,
-            **dict.fromkeys(times, nothing),
-        )
+    def records(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
         pod = PodKey("east", "ml", "chat-0", "uid-0")
         member = MembershipInterval(Membership(pod, workload("chat")), "gpu-03", NIGHT_MS)
-        return Facts(from_ms, to_ms, minutes=minutes, members=[member])
+        return Facts(from_ms, to_ms, members=[member])
 
-    def records(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
-        return self.facts(from_ms, to_ms)
+    def programs(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
+        lives = [RankProcess(TRAINED, rank, WriterId(f"w{rank}"), NIGHT_MS) for rank in (0, 1)]
+        return Facts(from_ms, to_ms, lives=lives)
+
+    def rank_steps(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: object = None
+    ) -> RankSteps:
+        run, rank = np.zeros(2, np.int32), np.arange(2, dtype=np.int32)
+        minutes = (min(to_ms, NIGHT_MS + 600_000) - max(from_ms, NIGHT_MS)) // 60_000
+        steps = np.full(2, 60 * max(minutes, 0), np.int64)
+        return RankSteps((TRAINED,), run, rank, steps, 100 * steps, np.zeros(2, np.int64))
+
+    def step_minutes(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: object = None
+    ) -> StepMinutes:
+        raise AssertionError("nothing was lost")
 
     def with_steps(self, records: Facts, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
         return records
@@ -209,3 +205,33 @@ def test_what_was_done_before_any_node_was_known_does_not_count() -> None:
 def test_bad_units(url: str, per: str) -> None:
     answer = httpx.get(f"{url}/api/cost/units?per={per}")
     assert answer.status_code == 400
+
+
+def test_moments_may_be_told_from_now(url: str) -> None:
+    """As commands and notebooks write them."""
+    answer = ask(url, "/api/cost/why", **{"from": "-1h", "to": "now"})
+    whole = ask(url, "/api/cost/why", **{"from": str(answer["from_ms"] // 1000)})
+    assert {**whole, "to_ms": answer["to_ms"]} == answer
+    refused = httpx.get(f"{url}/api/cost/why", params={"from": "-1 hour"})
+    assert refused.status_code == 400
+    assert "1 hour" in refused.json()["error"]
+
+
+def test_the_open_hour_is_read_when_it_is_booked_while_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms = NIGHT_MS + HOUR_MS // 2
+    rows = row(NIGHT_MS, holder("train", "x", TRAINED), Bucket.PRODUCTIVE, gpus=2)
+    book = MemoryBook(hour(NIGHT_MS, rows, upto_ms=now_ms))
+    api = Api(book=book, facts=Told(), now_ms=lambda: now_ms)
+    asked: list[int] = []
+    monkeypatch.setattr(Told, "programs", lambda self, a, b, **_: asked.append(a) or Facts(a, b))
+    units = CostUnitsApi(book, api.facts, api.signals, api.runs, api.questions)
+    units._prepare(now_ms, QueryGuard())
+    assert asked == [], "nobody has asked"
+    units._asked_ms = now_ms - 60_000
+    units._prepare(now_ms, QueryGuard())
+    assert asked == [NIGHT_MS]
+    units._asked_ms = now_ms - HOUR_MS
+    units._prepare(now_ms, QueryGuard())
+    assert asked == [NIGHT_MS], "nor has anybody for long"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from trilens.serve.checkup.layers import OF_A_SERVER
 from trilens.serve.checkup.unconnected import UNCONNECTED
 from trilens.serve.detection.keeper import DetectionState
 from trilens.serve.pages import doctor
+from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.doctor_advice import ADVICE, AREAS
 from trilens.serve.pages.doctor_answers import DoctorAnswer
 
@@ -123,6 +125,35 @@ def test_it_looks_no_more_often_than_it_must_unless_asked_to(monkeypatch: pytest
         assert first["examined_ms"] == second["examined_ms"]
         told(url, fresh="true")
         assert len(looks) == 2
+
+
+def test_it_looks_by_itself_once_the_fleet_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Any] = []
+    answer = DoctorAnswer(1, 1, 0, [], [])
+    now_s = [0.0]
+
+    def examined(server: Any) -> DoctorAnswer:
+        looks.append(server)
+        return answer
+
+    async def looked(api: doctor.DoctorApi) -> None:
+        await asyncio.to_thread(api.looked)
+        if api._looking is not None:
+            await api._looking
+
+    async def begin() -> None:
+        api = doctor.DoctorApi((), lambda: now_s[0])
+        await looked(api)  # before the server has begun
+        PageApis((), [api]).ask_in(asyncio.get_running_loop())
+        await looked(api)
+        now_s[0] = 100
+        await looked(api)
+        now_s[0] = 541
+        await looked(api)
+
+    monkeypatch.setattr(doctor, "examination", examined)
+    asyncio.run(begin())
+    assert len(looks) == 2
 
 
 def test_a_token_keeps_others_out_and_the_checks_need_none() -> None:

@@ -232,6 +232,15 @@ def test_who_asks_after_a_look_does_not_wait_for_the_answer() -> None:
     shared.looked()
     settled()
     assert len(made) == 4
+    now_s[0] += 40
+    shared.looked(for_nobody=False)
+    settled()
+    assert len(made) == 4
+    told()
+    now_s[0] += 5
+    shared.looked(for_nobody=False)
+    settled()
+    assert made[-1] == now_s[0], "while somebody watches it is made all the same"
 
 
 def test_machines_are_asked_seldom() -> None:

@@ -6,15 +6,16 @@ import time
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 
 from memory_api import Api, running
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
+from trilens.model.life import MembershipInterval
 from trilens.model.query import QueryGuard
-from trilens.model.workload import Doubt, GpuUuid, PodKey, Workload, WorkloadKey
+from trilens.model.workload import Doubt, GpuUuid, Membership, PodKey, Workload, WorkloadKey
 from trilens.resolve.gpus.books import SilentGpu
 from trilens.resolve.gpus.missing import NodeGpus
 from trilens.serve.gpu_bindings import GpusNow
@@ -120,21 +121,54 @@ def test_one_workload_with_its_gpus(ask: Ask) -> None:
     assert (gpu["from_ms"], gpu["to_ms"]) == (minute(0), minute(10))
 
 
+class KeptGpus:
+    """Who held what, as the store has it, and what it was asked for."""
+
+    def __init__(self, *bindings: BindingInterval) -> None:
+        self.bindings = bindings
+        self.named: list[set[str]] = []
+        self.only_ended: list[bool] = []
+
+    def bindings_of(self, *_: Any, only_ended: bool = False) -> list[BindingInterval]:
+        self.only_ended.append(only_ended)
+        return [one for one in self.bindings if one.to_ms is not None or not only_ended]
+
+    def gpus_named(self, uuids: set[str], *_: Any) -> list[Any]:
+        self.named.append(uuids)
+        return []
+
+
 def test_gpus_that_report_now_are_not_read_again() -> None:
-    asked: list[set[str]] = []
-    gone = replace(BINDING, gpu=GpuKey(GpuUuid("GPU-gone")))
-    records = SimpleNamespace(
-        bindings_of=lambda *_: [BindingInterval(one, minute(0), None) for one in (BINDING, gone)],
-        gpus_named=lambda uuids, *_: asked.append(uuids) or [],
-    )
+    left = BindingInterval(replace(BINDING, gpu=GpuKey(GpuUuid("GPU-gone"))), minute(0), minute(3))
+    held = BindingInterval(BINDING, minute(0), None)
+    kept, present = KeptGpus(left, held), _Moment(minute(5), is_now=True)
     now = GpusNow(gpus={KEY: Gpu(KEY, "lab", "node-a", "3", "H100")})
-    api = WorkloadsApi(None, records, SimpleNamespace(now=now), None, None, None)  # type: ignore[arg-type]
-    history = WorkloadHistory(Workload(WorkloadKey("lab", "ml", "kubeflow.org", "PyTorchJob", "train", "u1")))
-    found = api._held(history, _Moment(minute(5), is_now=True), QueryGuard())
-    assert asked == [{"GPU-gone"}]
-    assert {one.uuid: one.index for one in found} == {KEY.uuid: "3", "GPU-gone": None}
-    api._held(history, _Moment(minute(5), is_now=False), QueryGuard())
-    assert asked[1] == {KEY.uuid, "GPU-gone"}, "of the past, the present tells nothing"
+    bindings = SimpleNamespace(now=now, held_by=None)
+    api = WorkloadsApi(None, kept, bindings, None, None, None)  # type: ignore[arg-type]
+    train = Workload(WorkloadKey("lab", "ml", "kubeflow.org", "PyTorchJob", "train", "u1"))
+    member = MembershipInterval(Membership(POD, train.key), "node-a", minute(0), None)
+    history = WorkloadHistory(train, [member])
+
+    def gpus(moment: _Moment, limit: int | None = None) -> dict[str, str | None]:
+        held = api._held(history, moment, QueryGuard())
+        found = api._gpus_of(history, held, limit, moment, QueryGuard())
+        return {one.uuid: one.index for one in found}
+
+    assert gpus(present) == {KEY.uuid: "3", "GPU-gone": None}
+    bindings.held_by = {POD: [held], replace_pod(POD): [left]}
+    assert gpus(present) == {KEY.uuid: "3", "GPU-gone": None}
+    assert kept.named == [{"GPU-gone"}, {"GPU-gone"}]
+    assert gpus(present, limit=1) == {KEY.uuid: "3"}, "those that last come first"
+    bindings.held_by = {}
+    assert gpus(present) == {"GPU-gone": None}, "it was let go of, whether that is on disk yet or not"
+    assert kept.only_ended == [False, True, True, True]
+    assert gpus(_Moment(minute(5), is_now=False)) == {KEY.uuid: None, "GPU-gone": None}
+    assert kept.named[-1] == {KEY.uuid, "GPU-gone"}, "of the past, the present tells nothing"
+    assert kept.only_ended[-1] is False
+
+
+def replace_pod(pod: PodKey) -> PodKey:
+    return pod._replace(uid="another")
 
 
 def test_readings_are_those_of_a_gpu_that_is_still_held() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from trilens.ledger.prices.book import default_book
 from trilens.model.flight_recorder import read_flight_recorder
+from trilens.model.incident import MomentKind
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 from trilens.serve.rehearsal import kept_night
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 BEGIN_MS = 1_768_392_000_000
-MINUTES = 20
+MINUTES = 24
 END_MS = BEGIN_MS + MINUTES * 60_000
-MOMENTS_MS = tuple(BEGIN_MS + minutes * 60_000 for minutes in (12, 16, MINUTES))
+MOMENTS_MS = tuple(BEGIN_MS + minutes * 60_000 for minutes in (12, 20, MINUTES))
 STEP = {"data_s": 0.1, "forward_s": 2, "backward_s": 4, "grad_sync_s": 0.4, "optimizer_s": 0.3, "jitter": 1}
 TRAINING = {**STEP, "flight_recorder": True}
 
@@ -50,8 +51,11 @@ def scenario() -> Scenario:
         {
             "name": "small",
             "pools": [{"name": "h100", "model": "H100", "nodes": 1, "gpus_per_node": 8}],
-            "jobs": [job],
-            "faults": [{"kind": "hang", "at": "8m", "job": "train", "rank": 2}],
+            "jobs": [job, {**job, "name": "hot"}],
+            "faults": [
+                {"kind": "hang", "at": "8m", "job": "train", "rank": 2},
+                {"kind": "thermal", "at": "7m", "lasts": "4m", "job": "hot", "rank": 0, "factor": 1.6},
+            ],
             "collective_timeout": "2h",
             "begins_at": "20h",
         }
@@ -84,7 +88,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     world.truth = HiddenTruth(world.truth)  # type: ignore[assignment]
     few = ("findings", "thresholds")
     groups = [group for group in rule_groups(settings) if any(name in str(group.file) for name in few)]
-    pause = range(BEGIN_MS + 10 * 60_000, END_MS - 240_000)
+    pause = range(BEGIN_MS + 10 * 60_000, END_MS - 240_000)  # with one glance in it
     moments = []
     with WatchedWorld(world, store, "demo", groups, default_book(), lambda at: at not in pause) as watched:
         for at_ms in MOMENTS_MS:
@@ -93,6 +97,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert store.records_settled(60)
             moments.append(Moment(at_ms, time.time_ns() // 1000))
             keep_moment(store.engine, folder / "kept", moments[-1], world.telling.told_so_far())
+        book(world, store, default_book(), BEGIN_MS, lambda _: None, open_ms=60_000)
         book(world, store, default_book(), BEGIN_MS, lambda _: None)
     store.close()
     keep(folder / "watched", folder / "kept", Night(BEGIN_MS, time.time_ns() // 1000, tuple(moments)))
@@ -108,16 +113,16 @@ def laying_at(night: Path, into_ms: int) -> Laying:
 
 
 def test_it_is_moved_by_whole_hours_and_left_at_the_last_moment(night: Path) -> None:
-    laying = laying_at(night, 19 * 60_000 + 1_234)
+    laying = laying_at(night, 23 * 60_000 + 1_234)
     assert laying.by_ms % HOUR_MS == 0
     assert laying.moment.at_ms == MOMENTS_MS[1]
-    assert laying.shift.end_ms == BEGIN_MS + 19 * 60_000 + 1_234
-    assert laying_at(night, 20 * 60_000).moment.at_ms == MOMENTS_MS[2]
+    assert laying.shift.end_ms == BEGIN_MS + 23 * 60_000 + 1_234
+    assert laying_at(night, MINUTES * 60_000).moment.at_ms == MOMENTS_MS[2]
     assert laying_at(night, 70 * 60_000).moment.at_ms == MOMENTS_MS[2], "of the hour that it may end in"
 
 
 def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) -> None:
-    laying = laying_at(night, 19 * 60_000 + 1_234)
+    laying = laying_at(night, 23 * 60_000 + 1_234)
     by_ms, end_ms = laying.by_ms, laying.now_us // 1000
     lay(laying, tmp_path / "data")
     settings = validate({"storage": {"data_dir": str(tmp_path / "data")}})
@@ -129,14 +134,14 @@ def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) ->
         hung_ms = BEGIN_MS + 8 * 60_000 + by_ms
         assert hung_ms - 10_000 < finding.finding.onset_ms < hung_ms + 30_000
         assert finding.detected_ms < hung_ms + 120_000, "it goes on when detectors look again"
-        assert MOMENTS_MS[1] + by_ms - 90_000 < finding.seen_ms <= MOMENTS_MS[1] + by_ms
-        (incident,) = store.incidents.open()
+        assert MOMENTS_MS[1] + by_ms - 180_000 < finding.seen_ms <= MOMENTS_MS[1] + by_ms
+        incident = next(one for one in store.incidents.open() if one.subject.workload.name == "train-1")
         assert "train-1 has hung" in incident.title
         assert {moment.t_ms > hung_ms - 10_000 for moment in incident.timeline} == {True}
         assert incident.lost_quanta
         named_ms = calendar.timegm(time.strptime(incident.id[:13], "%Y%m%d-%H%M")) * 1000
         assert abs(incident.detected_ms - named_ms) < 120_000  # it was a whole minute before it was moved
-        (run,) = store.runs.runs()
+        run = next(one for one in store.runs.runs() if one.run == finding.finding.subject.run)
         assert BEGIN_MS + by_ms < run.created_ms < BEGIN_MS + by_ms + 60_000
         (process, *_) = store.runs.processes([run.run])
         assert process.heard_ms == MOMENTS_MS[1] + by_ms
@@ -149,13 +154,33 @@ def test_what_was_found_is_there_at_another_time(night: Path, tmp_path: Path) ->
         assert machine.from_ms == BEGIN_MS + by_ms
         (hour,) = store.ledger.hours(BEGIN_MS + by_ms, BEGIN_MS + by_ms + HOUR_MS)
         assert hour.upto_ms == END_MS + by_ms
+        assert hour.computed_ms <= end_ms, "else a server would compute it anew"
         assert store.ledger.incomplete(BEGIN_MS + by_ms, end_ms) == [], "its rows are there"
     finally:
         store.close()
 
 
+def test_what_lasts_through_a_pause_is_one_finding_and_what_is_over_ends_at_the_next_glance(
+    night: Path, tmp_path: Path
+) -> None:
+    laying = laying_at(night, 23 * 60_000)
+    lay(laying, tmp_path / "data")
+    store = open_store(validate({"storage": {"data_dir": str(tmp_path / "data")}}).storage, upkeep=False)
+    try:
+        found = store.findings.during(BEGIN_MS + laying.by_ms, laying.now_us // 1000)
+        (hang,) = (one for one in found if one.finding.kind == "hang")
+        (hot,) = (one for one in found if one.finding.kind == "throttling")
+        assert hang.ended_ms is None
+        assert hot.ended_ms is not None
+        incident = next(one for one in store.incidents.open() if one.subject.workload.name == "train-1")
+        assert MomentKind.LEFT not in {moment.kind for moment in incident.timeline}
+        assert not [moment.text for moment in incident.timeline if moment.text.startswith("again")]
+    finally:
+        store.close()
+
+
 def test_samples_end_with_the_night_and_rules_may_go_on_at_once(night: Path, tmp_path: Path) -> None:
-    laying = laying_at(night, 19 * 60_000 + 1_234)
+    laying = laying_at(night, 23 * 60_000 + 1_234)
     end_ms = laying.now_us // 1000
     lay(laying, tmp_path / "data")
     store = open_store(validate({"storage": {"data_dir": str(tmp_path / "data")}}).storage, upkeep=False)
@@ -183,7 +208,7 @@ def test_the_rest_is_laid_while_the_store_is_used(
     known = kept(night)
     assert known is not None
     keep(night.parent / "watched", halved, known)
-    laying = laying_at(halved, 19 * 60_000)
+    laying = laying_at(halved, 23 * 60_000)
     recent_ms = laying.night.recent_ms + laying.by_ms
     lay(laying, tmp_path / "data")
     store = open_store(validate({"storage": {"data_dir": str(tmp_path / "data")}}).storage)
@@ -207,7 +232,7 @@ def test_the_rest_is_laid_while_the_store_is_used(
 
 
 def test_ranks_go_on_from_where_they_were_whenever_that_is(night: Path) -> None:
-    laying = laying_at(night, 17 * 60_000)
+    laying = laying_at(night, 21 * 60_000)
     begin_ms = BEGIN_MS + 40 * HOUR_MS + 1_234
     world = world_from(begin_ms)
     world.advance(begin_ms + laying.moment.at_ms - BEGIN_MS)

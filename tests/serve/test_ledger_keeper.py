@@ -18,7 +18,7 @@ from trilens.model.errors import StoreError
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.gpu import BindingInterval, ClaimSource, GpuBinding, GpuKey
 from trilens.model.ledger import HOUR_MS, LedgerHour, NodeBill
-from trilens.model.ledger_facts import Facts, RunHistory
+from trilens.model.ledger_facts import Facts, RankSteps, RunHistory, StepMinutes
 from trilens.model.ledger_sums import BookedHour
 from trilens.model.run import Ending, RankProcess, RunId, WriterId
 from trilens.model.run_sums import AttemptSpan
@@ -111,13 +111,19 @@ class Known:
     def told_hours(self, *, guard: QueryGuard | None = None) -> Mapping[int, int]:
         return self.imports
 
-    def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+    def programs(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         self.reads.append((from_ms, to_ms))
         lives = [one for one in self.lives if one.started_ms < to_ms]
         return Facts(from_ms, to_ms, bindings=self.bindings, lives=lives)
 
     def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
-        return self.facts(from_ms, to_ms)
+        return self.programs(from_ms, to_ms)
+
+    def rank_steps(self, *_: object, **__: object) -> RankSteps:
+        raise AssertionError("an hour is booked by the minute")
+
+    def step_minutes(self, *_: object, **__: object) -> StepMinutes:
+        raise AssertionError("an hour is booked with its records")
 
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None

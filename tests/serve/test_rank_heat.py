@@ -13,7 +13,7 @@ from trilens.model.query import QueryGuard
 from trilens.serve.pages.rank_heat_columns import HeatColumns
 from trilens.serve.pages.rank_heat_matrix import choose, column_medians, factors, matrix_of, shown_rows
 from trilens.serve.pages.timeline_grid import Grid
-from trilens.store.step_grids import StepsOfRanks, StepTimes
+from trilens.store.step_grids import RunCourse, StepsOfRanks, StepTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,12 +117,9 @@ class CountedGrids:
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def values(self, *_: Any) -> list[Any]:
-        return []
-
-    def times(self, _run: RunId, _value: str | None, from_us: int, to_us: int, _guard: Any) -> StepTimes:
-        number = np.arange(from_us // 1_000_000, to_us // 1_000_000)
-        return StepTimes(number, np.zeros(len(number), np.int64), number * 1_000_000)
+    def course(self, _run: RunId, from_us: int, width_us: int, _slots: int, _guard: Any) -> RunCourse:
+        number = np.arange(from_us // 1_000_000, (from_us + width_us) // 1_000_000)
+        return RunCourse([], StepTimes(number, np.zeros(len(number), np.int64), number * 1_000_000))
 
     def steps(self, _run: RunId, steps: list[int], *, guard: Any = None) -> StepsOfRanks:
         self.asked.append(len(steps))

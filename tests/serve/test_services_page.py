@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from memory_api import Api, running
 from trilens.alert.slo.file import read_slo_file
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import build_app
-from trilens.serve.own_queries import EmbeddedQueries
+from trilens.serve.own_queries import EmbeddedQueries, Matrix, Times
 from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.services import ObjectivesInForce, ServicesApi
 from trilens.serve.pages.services_curves import MOST_POINTS, times_of
@@ -210,3 +213,51 @@ def test_objectives_are_read_anew_with_the_settings(tmp_path: Path) -> None:
     assert [one.name for one in objectives()] == ["chat-latency", "nobody"]
     settings.append(load())
     assert [one.name for one in objectives()] == ["chat-latency", "somebody"]
+
+
+def test_all_who_look_share_what_was_made_after_a_look() -> None:
+    asked: list[int] = []
+    now_s = [100.0]
+
+    class Counted(EmbeddedQueries):
+        async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+            asked.append(times.start_ms)
+            return await super().matrix(query, times, labels)
+
+    async def look_on() -> None:
+        page = ServicesApi(Counted(recorded()), list, api.questions, lambda: now_s[0])
+        request = Request({"type": "http", "method": "GET", "query_string": b"", "headers": []}, still_there)
+
+        async def told() -> int:
+            answer = await page.every(request)
+            at_ms: int = json.loads(bytes(answer.body))["data"]["at_ms"]
+            return at_ms
+
+        async def looked() -> None:
+            await asyncio.to_thread(page.looked)
+            if page._making is not None:
+                await page._making
+
+        await asyncio.to_thread(page.looked)  # nobody has asked yet
+        assert await asyncio.gather(told(), told(), told()) == [NOW_MS] * 3
+        assert asked == [NOW_MS], "who comes meanwhile waits for the same"
+        now_ms[0] += 5_000
+        now_s[0] += 5
+        assert await told() == NOW_MS
+        await looked()
+        assert await told() == NOW_MS + 5_000
+        now_ms[0] += 13_000
+        now_s[0] += 13
+        assert await told() == NOW_MS + 18_000, "no look since then: it would be too old"
+        now_s[0] += 31
+        asked.clear()
+        page.looked()
+        await asyncio.sleep(0)
+        assert asked == [], "nobody watches any more"
+
+    async def still_there() -> Any:
+        await asyncio.Event().wait()
+
+    now_ms = [NOW_MS]
+    api = Api(now_ms=lambda: now_ms[0])
+    asyncio.run(look_on())

@@ -26,9 +26,11 @@ from trilens.serve.write_back import WriteBack
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from trilens.lineage.gpu_time import GpuTime
     from trilens.serve.tracker_figures import Figure
 
 HOUR_MS = 3_600_000
+PATIENCE_S = 60.0
 END_MS = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS - HOUR_MS
 START_MS = END_MS - 2 * HOUR_MS
 RUN = RunId("r-1")
@@ -91,6 +93,29 @@ def test_how_busy_a_run_was_is_worked_out_once_in_some_minutes(loop: asyncio.Abs
     work_out = figures._utilization
     figures._utilization = lambda held: asked.append(held) or work_out(held)  # type: ignore[method-assign]
     assert figures.utilization(RUN) == figures.utilization(RUN) == pytest.approx(1.0, abs=0.01)
+    assert len(asked) == 1
+
+
+def test_for_how_busy_hundreds_of_gpus_were_nobody_waits(loop: asyncio.AbstractEventLoop) -> None:
+    source, asked, go_on = MemorySource(), [], threading.Event()
+    gpus = [f"GPU-{number}" for number in range(257)]
+    utilization(source, gpus[0], 1.0, 1.0)
+    figures = RunFigures(told(process(0, *gpus)), EmbeddedQueries(source), MemoryBook())
+    figures.ask_in(loop)
+    work_out = figures._utilization
+
+    def slowly(held: GpuTime | None) -> float | None:
+        asked.append(held)
+        assert go_on.wait(PATIENCE_S)
+        return work_out(held)
+
+    figures._utilization = slowly  # type: ignore[method-assign]
+    assert figures.utilization(RUN) is figures.utilization(RUN) is None
+    go_on.set()
+    ends_s = time.monotonic() + PATIENCE_S
+    while (found := figures.utilization(RUN)) is None and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    assert found == pytest.approx(1.0, abs=0.01)
     assert len(asked) == 1
 
 

@@ -126,6 +126,17 @@ def test_the_past_does_not_know_what_came_after(ask: Ask) -> None:
     assert then["workload"]["attempt"] == 0
 
 
+def test_of_many_members_some(ask: Ask) -> None:
+    some = ask("/api/workloads/lab/ml/PyTorchJob/train", at=seconds(25), limit="3").json()["data"]
+    assert [(m["pod"], m["attempt"], m["to_ms"]) for m in some["members"]] == [
+        ("train-0", 0, minute(10)),
+        ("train-0", 1, None),
+        ("train-1", 1, None),
+    ], "those that are there come before those that have left"
+    assert (some["members_known"], some["gpus_held"]) == (4, 0)
+    assert some["workload"]["members"]["total"] == 2
+
+
 def test_a_kind_of_two_groups_has_to_be_told_apart(ask: Ask) -> None:
     either = ask("/api/workloads/lab/ml/Job/batch")
     assert failed(either) == (400, "bad_data")

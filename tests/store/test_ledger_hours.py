@@ -360,7 +360,7 @@ def test_a_day_that_lost_rows_is_made_again(engine: Engine, lost: str) -> None:
 
 
 def test_an_answer_that_nobody_could_read_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trilens.store.ledger._MOST_SUMS", 2)
+    monkeypatch.setattr("trilens.store.ledger_reads._MOST_SUMS", 2)
     ledger = Ledger(engine)
     ledger.write_all([hour(at, row(at)) for at in range(3)])
     assert len(ledger.sums([Dimension.TEAM], WINDOW)) == 1

@@ -251,6 +251,31 @@ def test_minutes_and_the_steps_beside_them(facts: LedgerFacts, hours: int) -> No
     assert minutes == {}
 
 
+@pytest.mark.parametrize("minutes", [60, 10.5], ids=["an hour", "some minutes"])
+def test_steps_of_lives_are_those_of_their_minutes(facts: LedgerFacts, minutes: float) -> None:
+    upto_ms = NOON_MS + round(minutes * 60_000)
+    lives = facts.programs(NOON_MS, upto_ms).lives
+    expected: defaultdict[tuple[str, int], list[tuple[int, int, int]]] = defaultdict(list)
+    by_minute = facts.step_minutes(lives, NOON_MS, upto_ms)
+    for row in range(len(by_minute)):
+        key = by_minute.runs[by_minute.run[row]], int(by_minute.rank[row])
+        columns = by_minute.steps, by_minute.tokens, by_minute.samples
+        expected[key].append(tuple(int(column[row]) for column in columns))  # type: ignore[arg-type]
+    found: defaultdict[tuple[str, int], list[tuple[int, int, int]]] = defaultdict(list)
+    by_life = facts.rank_steps(lives, NOON_MS, upto_ms)
+    for row in range(len(by_life.run)):
+        key = by_life.runs[by_life.run[row]], int(by_life.rank[row])
+        found[key].append((int(by_life.steps[row]), int(by_life.tokens[row]), int(by_life.samples[row])))
+    assert {key: added(each) for key, each in found.items()} == {
+        key: added(each) for key, each in expected.items()
+    }
+    assert told(by_minute) == told(facts.facts(NOON_MS, upto_ms).minutes) != {}
+
+
+def added(each: list[tuple[int, int, int]]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*each, strict=True)))
+
+
 def test_an_hour_that_is_not_over(facts: LedgerFacts) -> None:
     """It ends in the middle of a minute."""
     upto_us = NOON_US + 10 * MINUTE_US + 30_500_000

@@ -194,6 +194,19 @@ def test_last_weeks_series_are_found_as_before(reopen: Callable[..., Store]) -> 
     assert pods == ["pod-2", "steady"]
 
 
+def test_names_of_metrics_that_have_left_memory_are_known(reopen: Callable[..., Store]) -> None:
+    store = reopen()
+    append(store, BEGIN, {make_labels({METRIC_NAME: "fans", "gpu": "0"}): 1})
+    week(store)
+    evict(store)
+    assert not len(store._index.state.refs_of_metric("fans"))
+    assert store.label_values(METRIC_NAME, None, 0, 1 << 48) == ["fans", "power"]
+    assert store.label_values(METRIC_NAME, None, 0, BEGIN) == ["fans", "power"]
+    assert store.label_values(METRIC_NAME, None, BEGIN + DAY, 1 << 48) == ["power"]
+    append(store, BEGIN + 7 * DAY, {make_labels({METRIC_NAME: "watts"}): 1})  # maybe not on disk yet
+    assert store.label_values(METRIC_NAME, None, 0, 1 << 48) == ["fans", "power", "watts"]
+
+
 def test_a_restart_takes_only_what_is_recent(reopen: Callable[..., Store]) -> None:
     week(reopen())
     store = reopen()

@@ -6,10 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import httpx
 from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+NAMELESS = "(without a name)"
 
 
 def priced(route: Route) -> None:
@@ -42,3 +46,20 @@ def test_runs_are_compared(page: Page, usable: Callable[[Page], None]) -> None:
     usable(page)
     side.get_by_role("button").first.click()
     expect(page.get_by_role("heading", name="Side by side")).to_have_count(0)
+
+
+def test_a_link_to_a_run_opens_its_experiment(page: Page, site: str) -> None:
+    """From the table of workloads, where nobody knows its workload."""
+    every = httpx.get(f"{site}/api/experiments", timeout=60).raise_for_status().json()["data"]
+    smallest = min(every, key=lambda one: len(one["runs"]))
+    run = smallest["runs"][0]["run"]
+    table = httpx.get(f"{site}/api/workload-table", timeout=60).raise_for_status().json()
+    for name, told in (("cluster", ""), ("namespace", ""), ("kind", "Run"), ("name", "alone"), ("run", run)):
+        table["data"][name][0] = told
+    page.route(re.compile(r"/api/workload-table"), lambda route: route.fulfill(body=json.dumps(table)))
+    page.goto("/workloads?q=alone")
+    page.get_by_role("link", name="alone").click()
+    expect(page).to_have_url(re.compile(rf"/experiments\?.*runs={run}"))
+    expect(page.get_by_label("Experiment")).to_have_value(smallest["experiment"] or NAMELESS)
+    rows = page.get_by_role("group", name="Runs").locator("tbody tr")
+    expect(rows.get_by_role("checkbox", checked=True)).to_have_count(1)

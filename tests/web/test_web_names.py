@@ -190,7 +190,11 @@ def test_a_straggler_among_four_thousand_ranks(browser: Browser, site: str) -> N
         tab.keyboard.press("Enter")
         expect(tab).to_have_url(re.compile(f"rank={SLOW}"))
         expect(tab.get_by_role("img", name=re.compile(f"Step time of rank {SLOW}"))).to_be_visible()
-        # All of them are listed, and few of them are drawn.
+        # The first are listed, then all of them, and few of them are drawn.
         table = tab.get_by_role("group", name="Ranks and GPUs")
         expect(table.get_by_text("GPU-").first).to_be_visible()
+        rest = tab.get_by_role("button", name=f"Show all {RANKS:,}")
+        expect(tab.get_by_text(f"The first 200 of {RANKS:,}")).to_be_visible()
+        rest.click()
+        expect(rest).to_have_count(0)
         assert table.locator("tbody tr").count() < 100

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 PHONE = {"width": 375, "height": 812}
@@ -69,6 +70,27 @@ def test_an_answer_that_makes_no_sense_is_said_and_can_be_asked_again(page: Page
     page.unroute("**/api/now*")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("lost")
+
+
+@pytest.mark.parametrize(
+    ("lost", "booked", "headline", "where"),
+    [
+        (None, 0, "is not known", "It is not known: no hour of this time is booked."),
+        ("0", 1, "1 of 12 hours is booked", "Nothing was lost in the hours that are booked."),
+        ("0", 12, "Nothing was lost", "Nothing was lost in this time."),
+    ],
+)
+def test_what_nobody_booked_is_not_said_to_be_nothing(
+    page: Page, site: str, lost: str | None, booked: int, headline: str, where: str
+) -> None:
+    found = data_of(site, "/api/now")
+    money = {**found["money"], "lost": lost, "causes": [], "rest": None, "rest_causes": None}
+    money["hours"] = {**money["hours"], "asked": 12, "booked": booked}
+    told = json.dumps({"data": {**found, "money": money}})
+    page.route("**/api/now*", lambda route: route.fulfill(status=200, body=told))
+    page.goto("/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(headline)
+    expect(page.get_by_text(where)).to_be_visible()
 
 
 def test_without_any_gpu_it_says_how_to_begin(page: Page, site: str) -> None:

@@ -52,12 +52,15 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _is_booked(site: str) -> bool:
-    """And the table of workloads knows it."""
+    """And the table of workloads knows it, and samples of its first hours are there."""
     since = {"from": time.time() - _HOURS_OF_A_NIGHT * 3600}
+    first = {"query": "DCGM_FI_DEV_GPU_UTIL", "time": since["from"] + 3600}
     with httpx.Client(base_url=site, timeout=60) as client:
         hours = client.get("/api/cost/why", params=since).raise_for_status().json()["data"]["hours"]
         costs = client.get("/api/workload-table").raise_for_status().json()["data"]["cost"]
-    return hours["booked"] >= _HOURS_OF_A_NIGHT and max(one or 0 for one in costs) > _DEAR
+        if not client.get("/api/v1/query", params=first).raise_for_status().json()["data"]["result"]:
+            return False
+    return hours["booked"] >= _HOURS_OF_A_NIGHT and max((one or 0 for one in costs), default=0) > _DEAR
 
 
 @pytest.fixture

@@ -189,6 +189,43 @@ def test_where_there_is_nothing_to_show_yet_it_is_said_in_its_place(browser: Bro
         jobs_shown(tab)
 
 
+def test_what_to_do_is_said_beside_what_went_wrong(browser: Browser, server: Server) -> None:
+    with watched_tab(browser, server.url, "Failed to load resource") as tab:
+        tab.add_init_script(f"sessionStorage['trilens-token'] ??= '{TOKEN}'")
+        tab.goto("/workloads")
+        jobs_shown(tab)
+        nobody = f"{server.url}/api/workloads/home/ml/Job/nobody"
+        tab.route(TABLE, lambda route: route.continue_(url=nobody))
+        tab.goto("/workloads?state=all")
+        told = tab.locator("main .state-failed p")
+        expect(told.nth(0)).to_have_text(re.compile("^no workload .* is known at that time$"))
+        expect(told.nth(1)).to_have_text("/api/workloads has them all")
+
+
+def test_before_the_first_look_no_workload_is_said_to_be_missing(browser: Browser, server: Server) -> None:
+    with watched_tab(browser, server.url) as tab:
+        tab.add_init_script(f"sessionStorage['trilens-token'] ??= '{TOKEN}'")
+
+        def empty(at_ms: int | None, *warnings: str) -> Callable[[Route], None]:
+            def answer(route: Route) -> None:
+                body = route.fetch().json()
+                data = {name: [] if isinstance(one, list) else one for name, one in body["data"].items()}
+                told = {"status": "success", "data": {**data, "at_ms": at_ms}, "warnings": list(warnings)}
+                route.fulfill(json=told)
+
+            return answer
+
+        for answer, said in (
+            (empty(None, "nothing was looked at yet"), "Which workloads there are is not known yet."),
+            (empty(1, "the cluster is not read yet"), "Which workloads there are is not known yet."),
+            (empty(1), "No workload uses or wants a GPU."),
+        ):
+            tab.route(TABLE, answer)
+            tab.goto("/workloads")
+            expect(tab.get_by_text(said)).to_be_visible()
+            tab.unroute(TABLE)
+
+
 class Held:
     """Answers that do not come until the test lets them."""
 

@@ -50,12 +50,14 @@ from trilens.cli import (
     xid,
 )
 from trilens.cli.failure import report
+from trilens.cli.help_text import Commands
 from trilens.cli.kubectl import program_name
 from trilens.cli.top.command import top
 from trilens.model.errors import TrilensError
 
 app = typer.Typer(
     name="trilens",
+    cls=Commands,
     help="Workload-aware observability for AI on GPUs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -87,20 +89,20 @@ app.command()(doctor.doctor)
 app.command()(mcp.mcp)
 app.command()(query.query)
 app.command()(backfill.backfill)
-app.add_typer(preflight.app, name="preflight")
-app.add_typer(promql.app, name="promql")
-app.add_typer(runs.app, name="runs")
-app.add_typer(cost.app, name="cost")
-app.add_typer(spool.app, name="spool")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(import_commands.app, name="import")
-app.add_typer(detect.app, name="detect")
-app.add_typer(fix.app, name="fix")
-app.add_typer(rules.app, name="rules")
-app.add_typer(receivers.app, name="receivers")
-app.add_typer(silences.app, name="silences")
-app.add_typer(config.app, name="config")
-app.add_typer(kubernetes.app, name="kubernetes")
+app.add_typer(preflight.app, name="preflight", cls=Commands)
+app.add_typer(promql.app, name="promql", cls=Commands)
+app.add_typer(runs.app, name="runs", cls=Commands)
+app.add_typer(cost.app, name="cost", cls=Commands)
+app.add_typer(spool.app, name="spool", cls=Commands)
+app.add_typer(ledger.app, name="ledger", cls=Commands)
+app.add_typer(import_commands.app, name="import", cls=Commands)
+app.add_typer(detect.app, name="detect", cls=Commands)
+app.add_typer(fix.app, name="fix", cls=Commands)
+app.add_typer(rules.app, name="rules", cls=Commands)
+app.add_typer(receivers.app, name="receivers", cls=Commands)
+app.add_typer(silences.app, name="silences", cls=Commands)
+app.add_typer(config.app, name="config", cls=Commands)
+app.add_typer(kubernetes.app, name="kubernetes", cls=Commands)
 
 _debug = False
 

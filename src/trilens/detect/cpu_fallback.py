@@ -10,7 +10,7 @@ What to do: look why the program does not see its GPU, then restart it; fail ins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from trilens.detect.looking import Looking
 from trilens.detect.readings import LatestReadings, Usual, began, is_fast
 from trilens.detect.scene import Figure
 from trilens.detect.stall import ANNOUNCED
-from trilens.detect.subjects import DOUBTED, attempt_of, doubts_of, job_key, of_job
+from trilens.detect.subjects import DOUBTED, attempt_of, doubts_of, job_key, of_job, subject_key
 from trilens.detect.wording import job_name, seconds
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trilens.detect.readings import Flags
     from trilens.detect.scene import JobView, RankView, Scene, Telemetry
     from trilens.detect.subjects import JobKey
+    from trilens.model.finding import FindingInterval
 
 CODE: Final = "D005"
 
@@ -56,7 +57,7 @@ _SLOW_READINGS: Final = 2
 class _Lasting:
     onset_ms: int
     cause: str
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # none where that is not known any more
 
 
 class CpuFallback:
@@ -66,12 +67,21 @@ class CpuFallback:
         self._power = Usual(Figure.POWER, follows_to=0.7)
         self._looking = Looking()
         self._lasting: dict[JobKey, _Lasting] = {}
+        self._resumed: dict[JobKey, _Lasting] = {}
         # Of jobs at rest, by their life: since when they make steps without a pause. That a GPU rested before
         # says nothing: nobody had it, or its program was loading, compiling, saving.
         self._stepping_ms: dict[tuple[JobKey, int], int] = {}
 
+    def resume(self, interval: FindingInterval) -> None:
+        """That its GPUs worked before is not known any more, nor since when they do not."""
+        finding = interval.finding
+        lasting = _Lasting(finding.onset_ms, finding.cause, ())
+        self._resumed[subject_key(finding.subject)] = lasting
+
     def look(self, scene: Scene) -> Iterator[Finding]:
         self._looking.look(scene.now_ms)
+        if self._looking.is_settled:
+            self._resumed.clear()
         telemetry = scene.telemetry
         if not len(telemetry.places) or Figure.UTILIZATION not in telemetry.figures:
             return
@@ -84,10 +94,11 @@ class CpuFallback:
             if job.serves or not job.ranks or job.phase not in (None, Phase.RUNNING):
                 continue
             key = job_key(job)
-            found = self._lasting.get(key)
+            found = self._lasting.get(key) or self._resumed.get(key)
             life = (key, attempt_of(job))
             if any(rank.doing in ANNOUNCED for rank in job.ranks):
                 stepping_ms[life] = scene.now_ms
+                found = found if found is not None and found.ranks else None
             else:
                 stepping_ms[life] = self._stepping_ms.get(life) or _first_step_ms(job, scene.now_ms)
                 found = self._look_at(job, rests, scene, found, stepping_ms[life])
@@ -120,7 +131,7 @@ class CpuFallback:
         if not idle:
             return None
         if before is not None:
-            return before
+            return before if before.ranks else replace(before, ranks=tuple(rank.rank for rank in idle))
         if not self._looking.is_settled:
             return None  # steps that had waited for somebody to listen look as if they were made just now
         rows = sorted({row for rank in idle for row in rows_of[rank.rank]})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from trilens.detect.job_memory import JobMemory
-from trilens.detect.subjects import attempt_of, of_job
+from trilens.detect.subjects import attempt_of, job_key, of_job, subject_key
 from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.detect.scene import JobView, RankView, Scene, Steps
+    from trilens.detect.subjects import JobKey
+    from trilens.model.finding import FindingInterval
 
     Floats = NDArray[np.float64]
 
@@ -71,11 +73,9 @@ def slope_of(x: Floats, y: Floats) -> Slope:
 class _Flat(NamedTuple):
     since_step: int
     onset_ms: int
-    steps: int  # over which it was judged
     level: float
     noise: float
-    now: Slope
-    before: Slope
+    evidence: tuple[Evidence, ...]
 
 
 @dataclass
@@ -125,27 +125,45 @@ class Plateau:
 
     def __init__(self) -> None:
         self._jobs: JobMemory[_Curve] = JobMemory()
+        self._resumed: dict[JobKey, FindingInterval] = {}
+
+    def resume(self, interval: FindingInterval) -> None:
+        """The curve that it was found by is not known any more, but what it must fall below is."""
+        if "noise" in interval.finding.figures:
+            self._resumed[subject_key(interval.finding.subject)] = interval
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         for job in scene.jobs:
             rank = _teller(job)
             if rank is None:
                 continue
-            curve = self._curve(job, scene.now_ms)
+            curve = self._curve(job, rank, scene.now_ms)
             told_ms = int(rank.steps.end_ms[-1])
             if told_ms != curve.told_ms:
                 curve.told_ms = told_ms
                 curve.feed(rank.steps)
                 _judge(curve, job.run.total_steps if job.run is not None else None)
             if curve.flat is not None and scene.now_ms - told_ms <= _STALE_MS:
-                yield _finding(job, curve, curve.flat, scene)
+                yield _finding(job, int(rank.steps.step[-1]), curve.flat, scene)
 
-    def _curve(self, job: JobView, now_ms: int) -> _Curve:
+    def _curve(self, job: JobView, rank: RankView, now_ms: int) -> _Curve:
         attempt = attempt_of(job)
         curve = self._jobs.get(job, now_ms)
         if curve is None or curve.attempt != attempt:
-            curve = self._jobs.put(job, now_ms, _Curve(attempt))
+            flat = self._resumed_by(job, rank)
+            curve = self._jobs.put(job, now_ms, _Curve(attempt, flat=flat))
         return curve
+
+    def _resumed_by(self, job: JobView, rank: RankView) -> _Flat | None:
+        """What was found before a restart, of the life that goes on."""
+        before = self._resumed.pop(job_key(job), None)
+        began_ms = rank.process.started_ms if rank.process is not None else 0
+        if before is None or began_ms > before.seen_ms:
+            return None
+        finding, figures = before.finding, before.finding.figures
+        return _Flat(
+            int(figures["step"]), finding.onset_ms, figures["loss"], figures["noise"], finding.evidence
+        )
 
 
 def _teller(job: JobView) -> RankView | None:
@@ -188,7 +206,11 @@ def _judge(curve: _Curve, total_steps: int | None) -> None:
         return  # it rises, or has risen: that is D007's to tell
     noise = _SIGMA * float(np.median(np.abs(losses[lately] - level)))
     at = int(np.flatnonzero(losses <= level + 2 * noise)[0])
-    curve.flat = _Flat(int(curve.steps[at]), curve.ends_ms[at], round(wide), level, noise, now, then)
+    evidence = (
+        f"over {round(wide):,} steps it changed by {now.middle:+.3g} ({now.low:+.3g} to {now.high:+.3g}) for "
+        f"each factor of e in steps, in as many before by {then.middle:+.3g}"
+    )
+    curve.flat = _Flat(int(curve.steps[at]), curve.ends_ms[at], level, noise, (Evidence(evidence),))
 
 
 def _thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
@@ -200,8 +222,8 @@ def _thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return x[-kept:].reshape(-1, each).mean(axis=1), y[-kept:].reshape(-1, each).mean(axis=1)
 
 
-def _finding(job: JobView, curve: _Curve, flat: _Flat, scene: Scene) -> Finding:
-    steps = round(curve.steps[-1]) - flat.since_step
+def _finding(job: JobView, last_step: int, flat: _Flat, scene: Scene) -> Finding:
+    steps = max(last_step - flat.since_step, 0)
     return Finding(
         CODE,
         FindingKind.PLATEAU,
@@ -214,13 +236,7 @@ def _finding(job: JobView, curve: _Curve, flat: _Flat, scene: Scene) -> Finding:
         "See whether that is meant: the learning rate's schedule, gradient norms, data that repeat, the "
         "validation loss; stop it if it has learnt what it can.",
         0.7,
-        (
-            Evidence(
-                f"over {flat.steps:,} steps it changed by {flat.now.middle:+.3g} ({flat.now.low:+.3g} to "
-                f"{flat.now.high:+.3g}) for each factor of e in steps, in as many before by "
-                f"{flat.before.middle:+.3g}"
-            ),
-        ),
+        flat.evidence,
         (),
-        {"step": float(flat.since_step), "steps": float(steps), "loss": flat.level},
+        {"step": float(flat.since_step), "steps": float(steps), "loss": flat.level, "noise": flat.noise},
     )

@@ -24,6 +24,13 @@ def job_key(job: JobView) -> JobKey:
     return tuple(job.workload) if job.workload is not None else ("", job.name)
 
 
+def subject_key(subject: Subject) -> JobKey:
+    """The same, of what was found of a job."""
+    if subject.run is not None:
+        return (subject.run,)
+    return tuple(subject.workload) if subject.workload is not None else ("", subject.job_name or "")
+
+
 def attempt_of(job: JobView) -> int:
     """Which life of it this is."""
     for rank in job.ranks:

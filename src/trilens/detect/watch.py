@@ -34,6 +34,14 @@ class Doubter(Detector, Protocol):
         """Rows of the scene that it looked at last, and why."""
 
 
+@runtime_checkable
+class Resuming(Detector, Protocol):
+    """A detector that needs longer than a start to see what it had found before."""
+
+    def resume(self, interval: FindingInterval) -> None:
+        """One of its own, which lasted then."""
+
+
 @dataclass(slots=True)
 class Changes:
     """What one look has changed. An interval that ended is not told again."""
@@ -67,7 +75,13 @@ class Watch:
         for interval in intervals:
             if interval.ended_ms is None:
                 self._put(interval)
+                self._resume(interval)
         self._restored_ms = at_ms
+
+    def _resume(self, interval: FindingInterval) -> None:
+        for detector in self._detectors:
+            if detector.code == interval.finding.code and isinstance(detector, Resuming):
+                detector.resume(interval)
 
     def look(self, scene: Scene) -> Changes:
         changes = Changes()

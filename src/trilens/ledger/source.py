@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trilens.model.ledger import LedgerHour, NodeBill
-    from trilens.model.ledger_facts import Facts, RunHistory
+    from trilens.model.ledger_facts import Facts, RankSteps, RunHistory, StepMinutes
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
     from trilens.model.query import QueryGuard
-    from trilens.model.run import RunId
+    from trilens.model.run import RankProcess, RunId
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,21 @@ def no_signals(from_ms: int) -> Signals:
 
 
 class FactSource(Protocol):
-    def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts: ...
-
     def records(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
-        """The same without the steps, which are most of it."""
+        """All but the steps, which are most of it."""
+
+    def programs(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        """Only the lives within the span, and their checkpoints."""
+
+    def rank_steps(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> RankSteps:
+        """What these lives did in the span."""
+
+    def step_minutes(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> StepMinutes:
+        """The same by the minute, which is far more to read; with tokens and samples."""
 
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None

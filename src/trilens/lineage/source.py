@@ -8,9 +8,9 @@ from trilens.model.run_sums import (
     ArtifactName,
     AttemptSpan,
     DatasetShare,
+    LastSteps,
     Portion,
     Sighting,
-    StepTime,
     Tail,
 )
 
@@ -35,10 +35,10 @@ __all__ = [
     "ArtifactName",
     "AttemptSpan",
     "DatasetShare",
+    "LastSteps",
     "Portion",
     "RunSource",
     "Sighting",
-    "StepTime",
     "Tail",
 ]
 
@@ -78,8 +78,9 @@ class RunSource(Protocol):
     def tails(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> list[StepRecord]:
         """The steps of many runs at once, for what they are at now; by run, step, rank."""
 
-    def times(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> list[StepTime]:
-        """The same for many more steps, but only when they were; by run and n."""
+    def latest(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> Mapping[RunId, LastSteps]:
+        """The same for many more steps of one life of each run, but only when they were; without runs that
+        have none."""
 
     def batches(
         self,

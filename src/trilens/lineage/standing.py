@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.lineage.pace import LOOKS_BACK, pace
 from trilens.model.progress import Progress
 from trilens.model.run import Ending
-from trilens.model.run_sums import Tail
+from trilens.model.run_sums import LastSteps, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LEAST_STALL_S: Final = 60.0
 _STALL_STEPS: Final = 10.0
 _NO_STALL: Final = frozenset({"checkpoint", "validation"})
+_NO_STEPS: Final = LastSteps([], {})
 
 
 class RunState(StrEnum):
@@ -68,7 +69,7 @@ def standings(
     now_ms: int,
     guard: QueryGuard | None = None,
 ) -> dict[RunId, Standing]:
-    """In three questions, however many runs there are; `told` are all their processes, and maybe others'."""
+    """In two questions, however many runs there are; `told` are all their processes, and maybe others'."""
     wanted_runs = {one.run for one in runs}
     processes: defaultdict[RunId, list[RankProcess]] = defaultdict(list)
     for process in told:
@@ -77,19 +78,14 @@ def standings(
     current = {run: current_lives(lives) for run, lives in processes.items()}
     lowest = [one for lives in current.values() for one in _lowest(lives)]
     back = [Tail(one.run, one.rank, one.attempt, max(0, step - LOOKS_BACK)) for one, step in lowest]
-    times: defaultdict[RunId, list[StepTime]] = defaultdict(list)
-    for time in source.times(back, guard=guard) if back else []:
-        times[time.run].append(time)
-    last = [tail._replace(first_step=times[tail.run][-1].step) for tail in back if tail.run in times]
-    values = {one.run: one.values for one in (source.tails(last, guard=guard) if last else [])}
-    firsts = source.first_steps([*times], guard=guard) if times else {}
+    latest = source.latest(back, guard=guard) if back else {}
+    firsts = source.first_steps([*latest], guard=guard) if latest else {}
     return {
         one.run: _standing(
             processes[one.run],
             current.get(one.run, []),
-            times[one.run],
+            latest.get(one.run, _NO_STEPS),
             Progress(one.total_steps, firsts.get(one.run)),
-            values.get(one.run, {}),
             now_ms,
         )
         for one in runs
@@ -116,12 +112,11 @@ def _lowest(lives: Sequence[RankProcess]) -> list[tuple[RankProcess, int]]:
 def _standing(
     processes: Sequence[RankProcess],
     current: Sequence[RankProcess],
-    steps: Sequence[StepTime],
+    latest: LastSteps,
     progress: Progress,
-    values: Mapping[str, float],
     now_ms: int,
 ) -> Standing:
-    steps = _last_way(steps)[-LOOKS_BACK - 1 :]
+    steps = _last_way(latest.times)[-LOOKS_BACK - 1 :]
     for one in steps:
         progress.add(one.step, (one.start_us + one.duration_us) * 1000)
     alive = [one for one in current if one.ending is None]
@@ -146,7 +141,7 @@ def _standing(
         progress.ratio,
         progress.time_left() if state is RunState.RUNNING else None,
         next((one.phase for one in alive if one.phase is not None), None),
-        values,
+        latest.values,
         at_pace,
     )
 

@@ -145,6 +145,19 @@ def no_minutes() -> StepMinutes:
 
 
 @dataclass(frozen=True, slots=True)
+class RankSteps:
+    """How many steps each rank ended in a span of time, with the tokens and samples in them; columns of one
+    length, a row for each life. Tokens and samples are 0 where not told."""
+
+    runs: tuple[RunId, ...]  # what `run` counts
+    run: NDArray[np.int32]
+    rank: NDArray[np.int32]
+    steps: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    samples: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All that overlaps [from_ms, to_ms), whole: who reads clips it. Ends that are not known are None."""
 

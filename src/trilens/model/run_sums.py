@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trilens.model.run import RunId
 
 
@@ -55,6 +57,13 @@ class StepTime(NamedTuple):
     duration_us: int
     samples: int | None
     tokens: int | None
+
+
+class LastSteps(NamedTuple):
+    """Steps of one life, by n, and the values of the last of them."""
+
+    times: Sequence[StepTime]
+    values: Mapping[str, float]
 
 
 class ArtifactName(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from trilens.alert.go_time import stamp
 from trilens.alert.templates.values import exponential
@@ -13,14 +14,17 @@ if TYPE_CHECKING:
     from trilens.model.alert import Alert
 
 
+_stamp: Final = lru_cache(4_096)(stamp)  # a thousand alerts of one rule began at few moments
+
+
 def alert_answer(alert: Alert) -> dict[str, Any]:
     since = alert.keep_firing_since_ms
     return {
         "labels": dict(alert.labels),
         "annotations": dict(alert.annotations),
         "state": str(alert.state),
-        "activeAt": stamp(alert.active_ms),
-        **({"keepFiringSince": stamp(since)} if since is not None else {}),
+        "activeAt": _stamp(alert.active_ms),
+        **({"keepFiringSince": _stamp(since)} if since is not None else {}),
         "value": exponential(alert.value),
     }
 

@@ -96,7 +96,9 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         *_own_routes(parts.probes),
         *WebApp().routes(),
     ]
-    routes += DoctorApi(tuple(routes)).routes()
+    doctor = DoctorApi(tuple(routes))
+    parts.pages.others.append(doctor)
+    routes += doctor.routes()
     handlers: dict[object, str] = {one.endpoint: _metric_label(one.path) for one in routes}
     return Starlette(
         routes=routes,

@@ -172,6 +172,7 @@ class System:
         self.detection.listen(self.scene.take)
         # What every viewer shares is made before anybody asks: apis.py says by whom.
         self.when_booked: list[Callable[[int], None]] = []
+        self.when_begun: list[Callable[[asyncio.AbstractEventLoop], None]] = []
         self.incidents = self._incident_keeper()
         self.cases = self._cases(settings)
         self.cure = self._cure_keeper(settings, policy)
@@ -438,6 +439,8 @@ class System:
         for one in (self._asked, self.figures, self._verdicts, self.signals, self._asked_now):
             if one is not None:
                 one.ask_in(loop)
+        for ask_in in self.when_begun:
+            ask_in(loop)
 
 
 # Few servers have any of these, and their HTTP client takes a fifth of a second to load.

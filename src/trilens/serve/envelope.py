@@ -34,11 +34,14 @@ def success(data: bytes, warnings: Sequence[str] = (), infos: Sequence[str] = ()
 
 
 def failure(error: TrilensError) -> Response:
+    """`error` has the hint in it, too: clients of Prometheus's API show nothing else."""
     body: dict[str, object] = {
         "status": "error",
         "errorType": error.prometheus_type,
         "error": str(error),
     }
+    if error.hint:
+        body["hint"] = error.hint
     if isinstance(error, InvalidQuery) and error.position is not None:
         body["position"] = error.position
     return Response(orjson.dumps(body), error.http_status, media_type=JSON)

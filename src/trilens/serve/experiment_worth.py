@@ -145,11 +145,16 @@ class WorthReader:
         return found
 
     def courses(
-        self, runs: Sequence[ExperimentRun], asked: Asked, guard: QueryGuard
+        self,
+        runs: Sequence[ExperimentRun],
+        asked: Asked,
+        guard: QueryGuard,
+        told: Mapping[RunId, Sequence[ValidationRecord]] | None = None,
     ) -> tuple[str, bool, dict[RunId, Course]] | None:
         """The metric that runs are compared by, whether more of it is better, and how it went in each; None
-        where nobody told of any."""
-        told = self._validations(runs, guard)
+        where nobody told of any. `told` are their validations, where they were read."""
+        if told is None:
+            told = self.validations(runs, guard)
         metric = asked.metric or default_metric(
             [name for every in told.values() for one in every for name in one.values],
             [name for run in runs for name in run.metrics],
@@ -172,12 +177,7 @@ class WorthReader:
             },
         )
 
-    def validated(self, runs: Sequence[ExperimentRun], guard: QueryGuard) -> set[str]:
-        """The metrics that validations of these told."""
-        told = self._validations(runs, guard)
-        return {name for every in told.values() for one in every for name in one.values}
-
-    def _validations(
+    def validations(
         self, runs: Sequence[ExperimentRun], guard: QueryGuard
     ) -> dict[RunId, list[ValidationRecord]]:
         return {

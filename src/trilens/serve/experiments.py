@@ -131,10 +131,11 @@ class ExperimentsApi:
             found = experiments(self._reported(wanted, limit, guard), self._seen(wanted, limit, guard))
             runs = [run for one in found if one.name == wanted for run in one.runs]
             now_ms = self._questions.now_ms()
+            told = self._worth.validations(runs, guard)
             names = {name for run in runs for name in run.metrics}
             return courses_answer(
-                self._worth.courses(runs, asked, guard),
-                sorted(names | self._worth.validated(runs, guard)),
+                self._worth.courses(runs, asked, guard, told),
+                sorted(names | {name for every in told.values() for one in every for name in one.values}),
                 self._worth.costs(runs, now_ms, guard),
                 SpentSoFar(self._book, runs, now_ms, guard),
             )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from trilens.model.gpu import Claim, Gpu, GpuBinding, GpuKey
+    from trilens.model.gpu import BindingInterval, Claim, Gpu, GpuBinding, GpuKey
     from trilens.model.labels import Labels
     from trilens.model.life import MembershipInterval
     from trilens.model.node import Hardware
@@ -134,6 +135,7 @@ class GpuBindings:
         self._measured: list[PhaseSample] = []
         self._as_series: dict[Labels, float] = {}
         self.held: tuple[GpuBinding, ...] = ()  # who has which GPU now
+        self.held_by: Mapping[PodKey, Sequence[BindingInterval]] | None = None  # the same; None before a look
         self._series: CurrentSeries | None = None
         self.now = GpusNow()
         self._stopping = threading.Event()
@@ -212,6 +214,7 @@ class GpuBindings:
             self._bindings.update(bindings, reporting, members, _settled(views), at_ms, since)
             nodes = compare(views, self._inventory.values(), self._gpus.silent())
             self.held = tuple(interval.binding for interval in self._bindings.open)
+            self.held_by = _by_pod(self._bindings.open)
             info = gpu_info(members, self.held)
             self._measured = [*(PhaseSample(GPU_INFO, labels, 1.0) for labels in info), *_node_samples(nodes)]
             self._as_series = as_series(self._measured)
@@ -278,6 +281,13 @@ class GpuBindings:
             self._series.write(self._as_series, at_ms)
         except StoreError as e:
             log.warning("GPU metrics were not taken", extra={"error": str(e)})
+
+
+def _by_pod(intervals: Iterable[BindingInterval]) -> Mapping[PodKey, Sequence[BindingInterval]]:
+    found: defaultdict[PodKey, list[BindingInterval]] = defaultdict(list)
+    for interval in intervals:
+        found[interval.binding.pod].append(interval)
+    return dict(found)
 
 
 def _settled(views: Iterable[ClusterView]) -> frozenset[str]:

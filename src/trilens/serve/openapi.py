@@ -33,9 +33,12 @@ ONE_WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}"
 
 
 class _Failure(msgspec.Struct, rename={"error_type": "errorType"}):
+    """`error` ends with the hint, in brackets, where there is one."""
+
     status: str
     error_type: str
     error: str
+    hint: str | None = None
 
 
 async def openapi(_request: Request) -> Response:
@@ -68,6 +71,7 @@ def document() -> dict[str, Any]:
         parameter("kind", "path", "Its kind; `Kind.group` where two groups have one of that kind and name."),
         parameter("name", "path", "Its name."),
     ]
+    listed = parameter("limit", "query", "At most so many members and GPUs, those that are there first.")
     phases = {"type": "string", "enum": [phase.value for phase in Phase]}
     filters = [
         parameter("cluster", "query", "Only of this cluster."),
@@ -92,7 +96,9 @@ def document() -> dict[str, Any]:
                     "What detectors find.", _FINDING_FILTERS, list_of(schemas[FindingAnswer]), failure
                 )
             },
-            ONE_WORKLOAD: {"get": operation("One workload until a moment.", [*named, at], whole, failure)},
+            ONE_WORKLOAD: {
+                "get": operation("One workload until a moment.", [*named, at, listed], whole, failure)
+            },
             **case_paths(schemas, failure),
             **cure_paths(schemas, failure),
             **incident_paths(schemas, failure),

@@ -52,17 +52,30 @@ class Params:
             detail = f"Invalid time value for '{name}': {e}" if default is not None else e
             raise RequestError(f'invalid parameter "{name}": {detail}') from e
 
+    def when_ms(self, name: str, default: int, now_ms: int) -> int:
+        """The same for what Prometheus does not have: also `now`, and `-12h` for so long ago, as commands and
+        notebooks write them."""
+        text = self.first(name)
+        if text == "now":
+            return now_ms
+        if text.startswith("-") and not _NUMBER.fullmatch(text):
+            try:
+                return now_ms - parse_duration(text[1:])
+            except ValueError as e:
+                raise RequestError(f'invalid parameter "{name}": {e}') from e
+        return self.time_ms(name, default)
+
     def span_ms(self, now_ms: int, lasts_ms: int) -> tuple[int, int]:
         """From `from` to `to`; so long until now, unless told otherwise."""
-        to_ms = self.time_ms("to", now_ms)
-        from_ms = self.time_ms("from", to_ms - lasts_ms)
+        to_ms = self.when_ms("to", now_ms, now_ms)
+        from_ms = self.when_ms("from", to_ms - lasts_ms, now_ms)
         if from_ms > to_ms:
             raise RequestError('invalid parameter "from": it lies after "to"')
         return from_ms, to_ms
 
     def moment_ms(self, name: str, now_ms: int) -> int:
         """Of the present or the past: what is known of now would else be told as if it were to last."""
-        asked_ms = self.time_ms(name, now_ms)
+        asked_ms = self.when_ms(name, now_ms, now_ms)
         if asked_ms > now_ms + _SKEW_MS:
             raise RequestError(f'invalid parameter "{name}": it is in the future, of which nothing is known')
         return min(asked_ms, now_ms)

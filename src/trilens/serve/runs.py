@@ -56,7 +56,7 @@ class RunsApi:
         params = await self._questions.params(request)
         state, named, workload = _state(params), params.first("named"), _workload(params)
         experiment = params.first("experiment") or None
-        since_ms = params.time_ms("from", 0) if params.first("from") else None
+        since_ms = params.when_ms("from", 0, self._questions.now_ms()) if params.first("from") else None
         limit, skip = params.count("limit") or _SHOWN, params.count("next") or 0
 
         def read(guard: QueryGuard) -> RunPage:

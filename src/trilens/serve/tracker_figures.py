@@ -61,6 +61,7 @@ _SHORTEST_STEP_S: Final = 15
 _RUNS: Final = 10_000
 _BUSY_KNOWN_S: Final = 300.0
 _BUSY_RUNS: Final = 1_000
+_SOON_WORKED_OUT: Final = 256  # GPUs
 _RUNS_KNOWN_S: Final = 10.0  # how long what programs said of their trackers is not read again
 
 
@@ -92,7 +93,8 @@ class RunFigures:
         self._lock = threading.Lock()  # each tracker has a thread of its own
         self._told: dict[tuple[str, str], RunId] = {}  # what programs said of their trackers
         self._told_s = -math.inf
-        self._busy: dict[RunId, tuple[float, float]] = {}  # replaced whole: any thread may read it
+        self._busy: dict[RunId, tuple[float, float | None]] = {}  # replaced whole: any thread may read it
+        self._working: set[RunId] = set()
 
     def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
@@ -113,15 +115,32 @@ class RunFigures:
         return Known({**figures, **(verdict or {})}, self._again_s(processes, spent, now_ms), unasked)
 
     def utilization(self, run: RunId) -> float | None:
-        """How busy its GPUs were, of all the time that it held them: as of some minutes ago, as it takes long
-        to work out for thousands."""
-        now_s = time.monotonic()
+        """How busy its GPUs were, of all the time that it held them: as of some minutes ago. Of hundreds it
+        takes seconds to work out, for which nobody waits: until then it is None, or as it was."""
         made_s, known = self._busy.get(run, (-math.inf, None))
-        if now_s - made_s > _BUSY_KNOWN_S:
-            held = gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000)
+        if time.monotonic() - made_s <= _BUSY_KNOWN_S:
+            return known
+        held = gpu_time(self._runs.processes([run]), time.time_ns() // 1_000_000)
+        if held is None or len(held.gpus) <= _SOON_WORKED_OUT:
+            return self._work_out(run, held)
+        with self._lock:
+            is_first = run not in self._working
+            self._working.add(run)
+        if is_first:
+            threading.Thread(target=self._work_out, args=(run, held), name="run-figures", daemon=True).start()
+        return known
+
+    def _work_out(self, run: RunId, held: GpuTime | None) -> float | None:
+        known = None
+        try:
             known = self._utilization(held)
-            if known is not None:
-                self._busy = dict([*self._busy.items()][-_BUSY_RUNS:]) | {run: (now_s, known)}
+        finally:
+            with self._lock:
+                # Of few it costs little to look again where nobody has measured them yet.
+                if known is not None or run in self._working:
+                    others = dict([*self._busy.items()][-_BUSY_RUNS:])
+                    self._busy = others | {run: (time.monotonic(), known)}
+                self._working.discard(run)
         return known
 
     def _again_s(self, processes: Sequence[RankProcess], spent: Spending | None, now_ms: int) -> float | None:

@@ -120,13 +120,16 @@ class StepAnswer(msgspec.Struct, frozen=True):
 
 class WorkloadDetail(msgspec.Struct, frozen=True):
     """All that happened to a workload until a moment, oldest first. What it cost is known for the present
-    only."""
+    only. Where fewer members and GPUs were asked for, those that are there come before those that have left:
+    `members_known` are all of them, and `gpus_held` the GPUs that it holds."""
 
     workload: WorkloadAnswer
     members: list[MemberAnswer]
+    members_known: int
     phases: list[PhaseAnswer]
     seconds_in_phase: dict[str, float]
     attempts: list[AttemptAnswer]
     steps: list[StepAnswer]
     gpus: list[MemberGpuAnswer]
+    gpus_held: int
     spent: SpendingAnswer | None

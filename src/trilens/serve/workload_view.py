@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -58,20 +59,25 @@ def detail(
     at_ms: int,
     ready: frozenset[PodKey] | None,
     gpus: list[MemberGpuAnswer],
+    gpus_held: int,
     spent: Spending | None,
+    limit: int | None,
 ) -> WorkloadDetail:
+    """`gpus` are those to be listed; of more than `limit` members, those that are there are."""
     in_phase: defaultdict[str, float] = defaultdict(float)
     phases = [_phase(phase, at_ms) for phase in history.phases]
     for phase in phases:
         in_phase[phase.phase] += phase.seconds
     return WorkloadDetail(
         summary(history, at_ms, ready),
-        [_member(member, ready) for member in sorted(history.members, key=_place)],
+        [_member(member, ready) for member in _listed(history.members, limit)],
+        len(history.members),
         phases,
         dict(in_phase),
         [*_attempts(history)],
         [_step(step, at_ms) for step in history.record.steps],
         gpus,
+        gpus_held,
         spending_answer(spent),
     )
 
@@ -152,6 +158,12 @@ def _member(interval: MembershipInterval, ready: frozenset[PodKey] | None) -> Me
         None if ready is None or interval.to_ms is not None else member.pod in ready,
         _doubts(member.doubts),
     )
+
+
+def _listed(members: list[MembershipInterval], limit: int | None) -> list[MembershipInterval]:
+    if limit is not None and len(members) > limit:
+        members = heapq.nsmallest(limit, members, key=lambda one: (one.to_ms is not None, *_place(one)))
+    return sorted(members, key=_place)
 
 
 def _place(interval: MembershipInterval) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,13 +14,14 @@ from trilens.serve.workload_view import detail, summary
 from trilens.store.workloads import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
+    from trilens.model.gpu import BindingInterval
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
     from trilens.serve.gpu_bindings import GpuBindings
@@ -66,7 +68,7 @@ class WorkloadsApi:
         params = await self._questions.params(request)
         moment = _moment(params)
         named = {part: params.first(part) or None for part in ("cluster", "namespace", "name")}
-        since_ms = params.time_ms("from", moment.at_ms)
+        since_ms = params.when_ms("from", moment.at_ms, self._questions.now_ms())
         if since_ms > moment.at_ms:
             raise RequestError('invalid parameter "from": it is after the moment asked about')
         phase = _phase(params)
@@ -82,24 +84,43 @@ class WorkloadsApi:
 
     async def one(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        moment = _moment(params)
+        moment, limit = _moment(params), params.count("limit")
         wanted = request.path_params
 
         def read(guard: QueryGuard) -> _Read:
             history = workload_named(self._records, wanted, moment.at_ms, guard)
             key = history.record.key
             ready = self._ready_pods(moment).get(key)
-            gpus, spent = self._held(history, moment, guard), self._spent(history, moment, guard)
-            return _Read(detail(history, moment.at_ms, ready, gpus, spent), {key.cluster})
+            held, spent = self._held(history, moment, guard), self._spent(history, moment, guard)
+            lasting = sum(one.to_ms is None for one in held)
+            gpus = self._gpus_of(history, held, limit, moment, guard)
+            answer = detail(history, moment.at_ms, ready, gpus, lasting, spent, limit)
+            return _Read(answer, {key.cluster})
 
         return await self._answer(request, read)
 
-    def _held(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> list[MemberGpuAnswer]:
+    def _held(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> list[BindingInterval]:
+        pods = {one.membership.pod for one in history.members}
+        lasting = self._bindings.held_by if moment.is_now else None
+        if lasting is None:
+            return self._gpus.bindings_of(pods, moment.at_ms, guard)
+        # Of thousands, reading again what is known would take most of the time of the answer.
+        ended = self._gpus.bindings_of(pods, moment.at_ms, guard, only_ended=True)
+        return [*ended, *(one for pod in pods for one in lasting.get(pod, ()))]
+
+    def _gpus_of(
+        self,
+        history: WorkloadHistory,
+        bindings: Sequence[BindingInterval],
+        limit: int | None,
+        moment: _Moment,
+        guard: QueryGuard,
+    ) -> list[MemberGpuAnswer]:
         attempts = {one.membership.pod: one.membership.attempt for one in history.members}
-        bindings = self._gpus.bindings_of(attempts.keys(), moment.at_ms, guard)
+        if limit is not None and len(bindings) > limit:
+            bindings = heapq.nsmallest(limit, bindings, key=_lasting_first)
         now = self._bindings.now if moment.is_now else None
         keys = {interval.binding.gpu for interval in bindings}
-        # Of thousands, reading them all again would take most of the time of the answer.
         there = {key: now.gpus[key] for key in keys if key in now.gpus} if now is not None else {}
         others = {key.uuid for key in keys - there.keys()}
         gone = {one.gpu.key: one.gpu for one in self._gpus.gpus_named(others, moment.at_ms, guard)}
@@ -151,6 +172,12 @@ def workload_named(
         name = "{cluster}/{namespace}/{kind}/{name}".format(**wanted)
         raise NotFound(f"no workload {name} is known at that time", hint="/api/workloads has them all")
     return _the_one(found)
+
+
+def _lasting_first(interval: BindingInterval) -> tuple[object, ...]:
+    binding = interval.binding
+    rank = binding.rank
+    return interval.to_ms is not None, -(interval.to_ms or 0), rank is None, rank or 0, binding.pod.name
 
 
 def _moment(params: Params) -> _Moment:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from trilens.store.index_state import IndexState, Shape
     from trilens.store.intake import Intake
     from trilens.store.reader import Reader
+
+
+_ENDLESS_MS: Final = 1 << 47  # no sample has a time after that
 
 
 class Description(NamedTuple):
@@ -69,6 +72,8 @@ class Catalog:
         guard: QueryGuard | None = None,
     ) -> list[str]:
         state, wanted = self._index.state, matchers or ()
+        if name == METRIC_NAME and not wanted and start_ms <= 0 and end_ms >= _ENDLESS_MS:
+            return self._metrics(state, start_ms, guard or QueryGuard())
         values: set[str] = set()
         for shape, rows in self._active(state, wanted, start_ms, end_ms):
             if name == METRIC_NAME:
@@ -80,6 +85,15 @@ class Catalog:
             guard = guard or QueryGuard()
             values.update(self._archive.label_values(name, wanted, start_ms - 1, end_ms, guard))
         return sorted(values - {""})
+
+    def _metrics(self, state: IndexState, start_ms: int, guard: QueryGuard) -> list[str]:
+        """Of all time: only what the disk does not have yet is looked at in memory."""
+        known = {*self._archive.metrics(guard)} if start_ms <= state.horizon_ms else set()
+        for shape in list(state.shapes):
+            refs = shape.refs[: shape.count]
+            if shape.metric not in known and self._reader.active(refs, start_ms - 1, _ENDLESS_MS).any():
+                known.add(shape.metric)
+        return sorted(known - {""})
 
     def series_labels(
         self, matchers: tuple[Matcher, ...], start_ms: int, end_ms: int, guard: QueryGuard | None = None

@@ -58,11 +58,18 @@ class GpuRecords:
         return [_as_of(binding_of(row), at_ms) for row in rows]
 
     def bindings_of(
-        self, pods: Collection[PodKey], until_ms: int, guard: QueryGuard | None = None
+        self,
+        pods: Collection[PodKey],
+        until_ms: int,
+        guard: QueryGuard | None = None,
+        *,
+        only_ended: bool = False,
     ) -> list[BindingInterval]:
         """All that these pods held until then, in the order of its beginning."""
         wanted = {pod.uid for pod in pods}
         terms = [f"from_ms <= {until_ms}", *_among("pod_uid", wanted)]
+        if only_ended:
+            terms.append(f"to_ms <= {until_ms}")
         terms += _among("namespace", {pod.namespace for pod in pods})
         rows = (
             self._rows(GPU_BINDINGS, terms, "from_ms, pod, container, uuid, instance", guard) if pods else []

@@ -206,8 +206,13 @@ class IndexState:
                 found = self._by_metric.get(m.value, ())
                 rest = [self.text_matcher(o) for o in on_metric if o is not m]
                 return [s for s in list(found) if all(r.matches_text(s.metric) for r in rest)]
-        tests = [self.text_matcher(m) for m in on_metric]
-        return [s for s in list(self.shapes) if all(t.matches_text(s.metric) for t in tests)]
+        if not on_metric:
+            return list(self.shapes)
+        metrics = list(self._by_metric)  # all at once: there are thousands
+        codes = np.array([self.symbols.intern(metric) for metric in metrics], np.int32)
+        keep = np.all([self.text_matcher(m).matches(codes) for m in on_metric], axis=0)
+        wanted = {metric for metric, is_kept in zip(metrics, keep.tolist(), strict=True) if is_kept}
+        return [s for s in list(self.shapes) if s.metric in wanted]
 
     def _matching_rows(self, shape: Shape, matchers: Sequence[tuple[str, TextMatcher]]) -> NDArray[np.intp]:
         count = shape.count

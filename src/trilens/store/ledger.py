@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from trilens.model.errors import QueryTooLarge
-from trilens.store import sql
 from trilens.store.ledger_damage import damaged_hours
 from trilens.store.ledger_days import DAYS_MADE, LedgerDays
-from trilens.store.ledger_memory import RememberedSums
+from trilens.store.ledger_reads import LedgerReads, between
 from trilens.store.ledger_rows import (
-    BILL_COLUMNS,
     BILLS,
     HOUR_COLUMNS,
     HOURS,
@@ -29,9 +26,7 @@ from trilens.store.ledger_rows import (
     ROWS,
     WORKLOAD,
     Named,
-    bills_of,
     bills_table,
-    booked_of,
     digest_of,
     hour_row,
     hour_table,
@@ -39,24 +34,16 @@ from trilens.store.ledger_rows import (
     rows_table,
     warnings_text,
 )
-from trilens.store.ledger_sources import BY_DAY, BY_HOUR, DAY_MS, DAYS, PAIRS, Sources, days_table
-from trilens.store.ledger_sums import (
-    episodes_of,
-    episodes_statement,
-    largest_statement,
-    sums_of,
-    sums_statement,
-)
+from trilens.store.ledger_sources import BY_HOUR, DAYS, PAIRS
 from trilens.store.numbered import Numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from trilens.model.ledger import LedgerHour, NodeBill
-    from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum, Window
+    from trilens.model.ledger import LedgerHour
+    from trilens.model.ledger_sums import Window
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
-    from trilens.store.ledger_days import Day
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +71,6 @@ _ROW_ORDER: Final = ", ".join(
 _ROWS_AT_ONCE: Final = 50_000  # of an export, of about 300 bytes
 _HOURS_AT_ONCE: Final = 168
 _SETTLED_AGAIN: Final = 60  # an hour, as often as it is settled
-_MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
 
 
 class Ledger:
@@ -93,13 +79,20 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writing = threading.Lock()
-        self._remembered = RememberedSums()
         self._hours = _hours_named(engine)
         self._astray: dict[int, frozenset[int]] = {}  # by hour: numbers that are read, and nobody names
         self._settled = 0
         last, stale = _last_named(engine)
         self._numbers = Numbered(engine, (ROWS, BILLS, DAYS, PAIRS), last, stale)
         self._days = LedgerDays(engine, self._numbers, self._hours)
+        self._reads = LedgerReads(engine, self._numbers, self._hours, self._days)
+
+        self.hours = self._reads.hours
+        self.sums = self._reads.sums
+        self.episodes = self._reads.episodes
+        self.bills = self._reads.bills
+        self.bill_parts = self._reads.bill_parts
+        self.billed_hours = self._reads.billed_hours
 
     def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
         """On disk on return. After a StoreError nothing of it counts, and it may be written again."""
@@ -125,88 +118,14 @@ class Ledger:
             revisions = self._write(changed, digests, reason) if changed else {}
         return [revisions.get(hour.hour_ms) for hour in hours]
 
-    def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[BookedHour]:
-        found = self._engine.query_arrow(
-            f"SELECT {HOUR_COLUMNS} FROM {HOURS} FINAL WHERE {_between(from_ms, to_ms)} "
-            "ORDER BY hour_ms, revision",
-            guard=guard,
-        )
-        return [booked_of(row) for row in found.to_pylist()]
-
     def incomplete(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[int]:
         """The next write of one of these takes the place of all that is there of it."""
         with self._writing, self._numbers.reading() as counts:
-            found = damaged_hours(self._engine, _between(from_ms, to_ms), counts, guard)
+            found = damaged_hours(self._engine, between(from_ms, to_ms), counts, guard)
             for hour_ms, damaged in found.items():
                 self._hours[hour_ms] = damaged.named._replace(digest="")  # no rows are the same as these
                 self._astray[hour_ms] = damaged.others
         return [*found]
-
-    def sums(self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None) -> list[Sum]:
-        with self._numbers.reading() as counts:
-            days, of_days = self._days.within(window), days_table(by, window.where)
-            if of_days is None:
-                days, of_days = {}, BY_DAY
-            elif not all(day.has_pairs for day in days.values()):
-                of_days = BY_DAY
-            statement = sums_statement(by, _sources(window, counts, days), of_days, window.where)
-            known = self._remembered.of(statement)
-            if known is not None:
-                return known
-            limits = {"max_rows_to_group_by": _MOST_SUMS}
-            try:
-                found = self._engine.query_arrow(statement, guard=guard, settings=limits)
-            except QueryTooLarge as e:
-                raise QueryTooLarge(
-                    f"the answer has more than {_MOST_SUMS:,} lines, or takes too much memory",
-                    hint="ask by fewer dimensions, for less time, or for a part of it (where)",
-                ) from e
-            sums = sums_of(by, found)
-            self._remembered.keep(statement, sums)
-            return sums
-
-    def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
-        with self._numbers.reading() as counts:
-            days = self._days.within(window) if days_table((), window.where) is not None else {}
-            sources = _sources(window, counts, days)
-            statement = largest_statement(sources, window.where, limit)
-            numbers = self._engine.query_arrow(statement, guard=guard)["number"].to_pylist()
-            if not numbers:
-                return []
-            statement = episodes_statement(sources, window.where, numbers)
-            return episodes_of(self._engine.query_arrow(statement, guard=guard))
-
-    def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
-        with self._numbers.reading() as counts:
-            found = self._engine.query_arrow(
-                f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {_between(from_ms, to_ms)} AND {counts} "
-                "ORDER BY hour_ms, cluster, node",
-                guard=guard,
-            )
-        return bills_of(found)
-
-    def bill_parts(
-        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
-    ) -> dict[tuple[str, str], dict[str, int]]:
-        with self._numbers.reading() as counts:
-            found = self._engine.query_arrow(
-                f"SELECT cluster, node, sumMap(components) AS parts FROM {BILLS} "
-                f"WHERE {_between(from_ms, to_ms)} AND {counts} GROUP BY cluster, node",
-                guard=guard,
-            )
-        return {(row["cluster"], row["node"]): dict(row["parts"]) for row in found.to_pylist()}
-
-    def billed_hours(
-        self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
-    ) -> list[int]:
-        with self._numbers.reading() as counts:
-            found = self._engine.query_arrow(
-                f"SELECT DISTINCT hour_ms FROM {BILLS} "
-                f"WHERE {_between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}",
-                guard=guard,
-            )
-        hours: list[int] = found["hour_ms"].to_pylist()
-        return hours
 
     def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
         """Some hours after the other: what is held in memory does not grow with the window."""
@@ -253,10 +172,11 @@ class Ledger:
                 if count := self._count(table, condition):
                     self._engine.command(f"DELETE FROM {table} WHERE {condition}")
                     deleted += count
-            for hour_ms in [hour_ms for hour_ms in self._hours if hour_ms < until_ms]:
+            gone = [hour_ms for hour_ms in self._hours if hour_ms < until_ms]
+            for hour_ms in gone:
                 del self._hours[hour_ms]
             self._days.forget_before(until_ms)
-            self._remembered.forget()
+            self._reads.changed(gone)
         return deleted
 
     def _write(self, hours: Sequence[LedgerHour], digests: Mapping[int, str], reason: str) -> dict[int, int]:
@@ -290,6 +210,8 @@ class Ledger:
             for number in numbers:
                 self._numbers.give_up(number)
             raise
+        finally:
+            self._reads.changed(hour.hour_ms for hour in hours)
         for row, number, instead_of in zip(revised, numbers, replaced, strict=True):
             with self._numbers.naming(number, *instead_of):
                 self._hours[row["hour_ms"]] = Named.of({**row, "written": number})
@@ -332,6 +254,7 @@ class Ledger:
         }
         stale = self._numbers.to_delete()
         self._engine.insert_arrow(HOURS, hour_table(row, known.written, stale, self._numbers.next()))
+        self._reads.changed([hour.hour_ms])
         self._hours[hour.hour_ms] = Named.of({**row, "written": known.written})
 
     def _moved(self, hours: Sequence[LedgerHour], numbers: Sequence[int]) -> dict[int, int]:
@@ -385,25 +308,6 @@ def _last_named(engine: Engine) -> tuple[int, list[int]]:
         f"SELECT max(version) AS last, argMax(stale, version) AS stale FROM ({both})"
     ).to_pylist()[0]
     return found["last"], found["stale"]
-
-
-def _sources(window: Window, counts: str, days: Mapping[int, Day]) -> Sources:
-    """These days, and hours elsewhere."""
-    spans, at = [], window.from_ms
-    for day_ms in [*sorted(days), None]:
-        until_ms = window.to_ms if day_ms is None else day_ms
-        if at < until_ms:
-            spans.append(f"hour_ms >= {at} AND hour_ms < {until_ms}")
-        at = until_ms + DAY_MS
-    hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not days else None
-    if not days:
-        return Sources(hours, None)
-    made = f"written IN ({_listed(sorted(day.written for day in days.values()))})"
-    return Sources(hours, f"day_ms >= {min(days)} AND day_ms <= {max(days)} AND {made}")
-
-
-def _between(from_ms: int, to_ms: int) -> str:
-    return f"hour_ms >= {from_ms} AND hour_ms < {to_ms}"
 
 
 def _month_of(moment_ms: int) -> int:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.model.event import EventKind
 from trilens.model.finding import FindingKind
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
-from trilens.model.ledger_facts import WORKS_MS, Facts, FoundStall, LifeKey, Owner, RunHistory
+from trilens.model.ledger_facts import (
+    WORKS_MS,
+    Facts,
+    FoundStall,
+    LifeKey,
+    Owner,
+    RunHistory,
+    no_minutes,
+)
 from trilens.model.run import Ending, RankProcess, RunFacts, RunId
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of
@@ -32,6 +40,7 @@ from trilens.store.run_rows import (
     validation_of,
 )
 from trilens.store.step_minutes import near_steps
+from trilens.store.step_sums import StepReader, TimeRange, rank_steps
 from trilens.store.workload_rows import (
     KEY_IN,
     MEMBERSHIPS,
@@ -48,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from trilens.model.event import EventRecord
+    from trilens.model.ledger_facts import RankSteps, StepMinutes
     from trilens.model.query import QueryGuard
     from trilens.model.run import CheckpointRecord, ValidationRecord
     from trilens.model.run_sums import AttemptSpan
@@ -88,6 +98,28 @@ class LedgerFacts:
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         records = self.records(from_ms, to_ms, guard=guard)
         return self._with_steps(records, from_ms, to_ms, guard, work_done=True)
+
+    def programs(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
+        """Of ten thousand GPUs all that is known takes seconds to read; of work it is little."""
+        lives = self._lives(from_ms, to_ms, guard, also_beside=False)
+        clocks = _clocks(lives, from_ms, to_ms)
+        checkpoints = self._checkpoints(clocks, from_ms, to_ms, guard)
+        return Facts(from_ms, to_ms, lives=lives, checkpoints=checkpoints)
+
+    def rank_steps(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> RankSteps:
+        span = TimeRange(from_ms * 1000, to_ms * 1000)
+        return rank_steps(self._engine, _clocks(lives, from_ms, to_ms), span, guard)
+
+    def step_minutes(
+        self, lives: Sequence[RankProcess], from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> StepMinutes:
+        span = TimeRange(from_ms * 1000, to_ms * 1000)
+        clocks = _clocks(lives, from_ms, to_ms)
+        if not clocks:
+            return no_minutes()
+        return StepReader(self._engine, span, guard, work_done=True).around(clocks, span).within
 
     def with_steps(
         self, records: Facts, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
@@ -203,7 +235,9 @@ class LedgerFacts:
         steps = near_steps(self._engine, clocks, from_ms * 1000, to_ms * 1000, guard, work_done=work_done)
         return replace(records, minutes=steps.minutes, earlier=steps.earlier, later=steps.later)
 
-    def _lives(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[RankProcess]:
+    def _lives(
+        self, from_ms: int, to_ms: int, guard: QueryGuard | None, *, also_beside: bool = True
+    ) -> list[RankProcess]:
         """Those that overlap the span, and in pods that held a GPU in it those that ended before, or begin in
         the hour after: what was held for them was held for nothing, or for their start."""
         offset = "intDiv(ifNull(clock_offset_us, 0), 1000)"
@@ -211,11 +245,12 @@ class LedgerFacts:
             f"SELECT pod_uid FROM {GPU_BINDINGS.name} "
             f"WHERE from_ms < {to_ms} AND (to_ms IS NULL OR to_ms > {from_ms}) AND pod_uid != ''"
         )
+        beside = f"ifNull(pod_uid, '') IN ({holding})" if also_beside else "0"
         found = self._engine.query_arrow(
             f"SELECT {LIFE_COLUMNS} FROM {PROCESSES.name} FINAL "
             f"WHERE started_ms + {offset} < {to_ms + HOUR_MS} AND (started_ms + {offset} < {to_ms} "
             f"AND (ended_ms IS NULL OR ended_ms + {offset} > {from_ms} OR ended_ms > {from_ms}) "
-            f"OR ifNull(pod_uid, '') IN ({holding})) ORDER BY run, rank, attempt",
+            f"OR {beside}) ORDER BY run, rank, attempt",
             guard=guard,
         )
         lives = [life_of(row) for row in found.to_pylist()]

@@ -1,44 +1,74 @@
-"""Sums of the ledger, remembered: several pages and viewers ask the same between two bookings."""
+"""What was asked of the ledger, remembered: several pages and viewers ask the same between two bookings.
+
+The rows of an hour carry a number, and another one once they are others. What was found for certain numbers
+would be found again, so an answer holds as long as all hours of its window have these.
+"""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from trilens.model.ledger_sums import Sum
+    from trilens.model.ledger_sums import BookedHour
 
-_QUESTIONS: Final = 128
-_MOST_LINES: Final = 2_000  # of one answer: a larger one is seldom asked twice
+_MOST_LINES: Final = 10_000  # of one answer: a larger one is seldom asked twice
+_ALL_LINES: Final = 100_000  # of about 300 bytes
 
 
-class RememberedSums:
-    """Thread-safe. By their statements, which name all that was written until then: such rows do not change,
-    so what was found is what would be found."""
+class RememberedAnswers:
+    """Thread-safe. A question names the numbers of all rows that it is about."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[Sum, ...]] = {}
+        self._found: dict[Hashable, tuple[Any, ...]] = {}
+        self._lines = 0
 
-    def of(self, statement: str) -> list[Sum] | None:
+    def of(self, question: Hashable) -> list[Any] | None:
         with self._lock:
-            found = self._found.pop(statement, None)
+            found = self._found.pop(question, None)
             if found is None:
                 return None
-            self._found[statement] = found  # the latest asked for last
+            self._found[question] = found  # the latest asked for last
             return [*found]
 
-    def keep(self, statement: str, found: Sequence[Sum]) -> None:
+    def keep(self, question: Hashable, found: Sequence[Any]) -> None:
         if len(found) > _MOST_LINES:
             return
         with self._lock:
-            self._found[statement] = tuple(found)
-            while len(self._found) > _QUESTIONS:
-                del self._found[next(iter(self._found))]
+            self._lines += 1 + len(found) - self._let_go(question)
+            self._found[question] = tuple(found)
+            while self._lines > _ALL_LINES:
+                self._lines -= self._let_go(next(iter(self._found)))
 
-    def forget(self) -> None:
-        """Rows were deleted that had counted."""
+    def _let_go(self, question: Hashable) -> int:
+        found = self._found.pop(question, None)
+        return 0 if found is None else 1 + len(found)
+
+
+class RememberedHours:
+    """Thread-safe. Of each hour all its revisions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[int, tuple[BookedHour, ...]] = {}
+        self._turn = 0  # counts how often any of them has changed
+
+    def of(self, hours: Iterable[int]) -> tuple[int, dict[int, tuple[BookedHour, ...]]]:
+        """Those that are known, and what `keep` wants to know."""
         with self._lock:
-            self._found.clear()
+            return self._turn, {hour: self._told[hour] for hour in hours if hour in self._told}
+
+    def keep(self, turn: int, read: Mapping[int, tuple[BookedHour, ...]]) -> None:
+        """What was read since then may be older than what was written since then."""
+        with self._lock:
+            if turn == self._turn:
+                self._told.update(read)
+
+    def changed(self, hours: Iterable[int]) -> None:
+        with self._lock:
+            self._turn += 1
+            for hour in hours:
+                self._told.pop(hour, None)

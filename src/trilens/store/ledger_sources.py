@@ -47,6 +47,8 @@ _OF_DAYS: Final = PAIRED | {
     Dimension.BASIS: "basis",
     Dimension.WORKLOAD: f"tuple({', '.join(WORKLOAD)})",
 }
+# What most questions are about: an hour has a line for each of their combinations, far fewer than rows.
+OF_LINES: Final = tuple(one for one in _OF_DAYS if one is not Dimension.NODE)
 _ONLY_OF_HOURS: Final = frozenset({Dimension.GPU, Dimension.HOUR})
 _FLEETS: Final = frozenset(bucket.value for bucket in Bucket if bucket.is_fleet)
 _HELD: Final = frozenset(bucket.value for bucket in Bucket) - _FLEETS

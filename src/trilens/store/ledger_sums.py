@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
 from trilens.model.ledger import HOUR_MS, Bucket
 from trilens.model.ledger_sums import Dimension, Episode, Sum
 from trilens.model.run import RunId
 from trilens.model.workload import WorkloadKey
 from trilens.store.ledger_rows import WORKLOAD
-from trilens.store.ledger_sources import BY_DAY
+from trilens.store.ledger_sources import BY_DAY, DAY_MS, OF_LINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,6 +61,58 @@ def sums_of(by: Sequence[Dimension], found: pa.Table) -> list[Sum]:
     measures[at] = [int(amount) for amount in measures[at]]
     together = zip(*keys, strict=True) if keys else [()] * found.num_rows
     return [*map(Sum._make, zip(together, *measures, strict=True))]
+
+
+def is_in_lines(by: Iterable[Dimension], where: Where) -> bool:
+    """Whether lines by `OF_LINES` tell of all that is asked. A workload may be named in several ways."""
+    return {*by} <= {*OF_LINES, Dimension.HOUR, Dimension.DAY} and {*where} <= {*OF_LINES} - {
+        Dimension.WORKLOAD
+    }
+
+
+def of_lines(lines: Iterable[Sum], hour_ms: int, by: Sequence[Dimension], where: Where) -> list[Sum]:
+    """Of one hour."""
+    moments = {Dimension.HOUR: hour_ms, Dimension.DAY: hour_ms // DAY_MS * DAY_MS}
+    places = [(moments.get(one), OF_LINES.index(one) if one in OF_LINES else -1) for one in by]
+    kept = [(OF_LINES.index(one), {text or None for text in texts}) for one, texts in where.items()]
+    asked = (
+        one._replace(keys=tuple(one.keys[at] if moment is None else moment for moment, at in places))
+        for one in lines
+        if all((one.keys[at] or None) in texts for at, texts in kept)
+    )
+    return added_up(by, [asked])
+
+
+def added_up(by: Sequence[Dimension], parts: Iterable[Iterable[Sum]]) -> list[Sum]:
+    """Of different rows that count together, in the order in which the engine would tell them."""
+    found: dict[tuple[object, ...], Sum] = {}
+    for one in chain.from_iterable(parts):
+        key = (one.keys, one.currency)
+        before = found.get(key)
+        found[key] = one if before is None else _added(before, one)
+    places = [at for at, one in enumerate(by) if one is Dimension.WORKLOAD]
+
+    def order(one: Sum) -> tuple[Any, ...]:
+        keys = [
+            (False, key or ()) if at in places else (key is None, key or "")
+            for at, key in enumerate(one.keys)
+        ]
+        return -one.quanta, -one.gpu_ms, keys, one.currency
+
+    return sorted(found.values(), key=order)
+
+
+def _added(one: Sum, other: Sum) -> Sum:
+    return Sum(
+        one.keys,
+        one.gpu_ms + other.gpu_ms,
+        one.throttled_ms + other.throttled_ms,
+        one.useful_ms + other.useful_ms,
+        one.signal_ms + other.signal_ms,
+        one.quanta + other.quanta,
+        one.unpriced_ms + other.unpriced_ms,
+        one.currency,
+    )
 
 
 def largest_statement(sources: Sources, where: Where, limit: int) -> str:

@@ -45,13 +45,20 @@ class RecordWriter:
         """Why what was told is not on disk yet, while that is so."""
         return self._trouble
 
-    def put(self, table: Table, row: Row) -> None:
+    @property
+    def written(self) -> int:
+        """The version up to which all that was told is on disk."""
+        return self._written
+
+    def put(self, table: Table, row: Row) -> int:
+        """Its version."""
         key = tuple(row[name] for name in table.key)
         with self._told:
             # Later rows win, also over those of an earlier process whose clock was ahead.
             self._version = max(self._version + 1, time.time_ns())
             self._pending.setdefault(table, {})[key] = {**row, "version": self._version}
             self._told.notify_all()
+            return self._version
 
     def settled(self, timeout_s: float) -> bool:
         """Waits until all that was told before is on disk, for so long at the most; whether it is."""

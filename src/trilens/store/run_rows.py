@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ from trilens.model.run_commit import Position
 from trilens.model.run_sums import AttemptSpan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from trilens.store.workload_rows import Row
 
@@ -267,37 +268,20 @@ def process_row(process: RankProcess) -> tuple[object, ...]:
     )
 
 
-def process_of(row: Row) -> RankProcess:
-    return RankProcess(
-        RunId(row["run"]),
-        row["rank"],
-        WriterId(row["writer"]),
-        row["started_ms"],
-        row["attempt"],
-        row["local_rank"],
-        row["world_size"],
-        row["node"],
-        row["pid"],
-        row["process_started_ms"],
-        row["namespace"],
-        row["pod"],
-        row["pod_uid"],
-        row["container"],
-        _GPUS.decode(row["gpus"]),
-        row["launcher"],
-        row["job"],
-        row["metrics_address"],
-        _TEXTS.decode(row["versions"]),
-        row["heartbeat_ms"] / 1000,
-        row["heard_ms"],
-        row["step"],
-        row["phase"],
-        row["clock_offset_us"],
-        _COUNTS.decode(row["lost"]),
-        row["ended_ms"],
-        Ending(row["ending"]) if row["ending"] is not None else None,
-        row["error"],
-    )
+def processes_of(found: pa.Table) -> Iterator[RankProcess]:
+    """By columns, which are in the order of a process's own: there may be thousands."""
+    columns = {name: found[name].to_pylist() for name in PROCESSES.schema.names}
+    columns["gpus"] = [_GPUS.decode(text) for text in columns["gpus"]]
+    columns["versions"] = [_versions(text) for text in columns["versions"]]
+    columns["heartbeat_ms"] = [ms / 1000 for ms in columns["heartbeat_ms"]]
+    columns["lost"] = [_COUNTS.decode(text) if text != "{}" else {} for text in columns["lost"]]
+    columns["ending"] = [Ending(text) if text is not None else None for text in columns["ending"]]
+    return map(RankProcess, *columns.values())
+
+
+@lru_cache(1_000)  # thousands of ranks have the same
+def _versions(text: str) -> Mapping[str, str]:
+    return _TEXTS.decode(text)
 
 
 # What a life was on and when, without what it told of itself beside that.

@@ -6,9 +6,19 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from trilens.model.run import RunId
-from trilens.model.run_sums import ArtifactName, AttemptSpan, DatasetShare, Sighting, StepTime
+from trilens.model.run_sums import (
+    ArtifactName,
+    AttemptSpan,
+    DatasetShare,
+    LastSteps,
+    Sighting,
+    StepTime,
+)
 from trilens.store import run_curves, sql
+from trilens.store.latest_steps import LatestSteps
 from trilens.store.run_commits import RunCommits
+from trilens.store.run_expiry import delete_expired_runs
+from trilens.store.run_memory import RunMemory
 from trilens.store.run_rows import (
     ARTIFACTS,
     BATCHES,
@@ -25,7 +35,7 @@ from trilens.store.run_rows import (
     facts_of,
     note_of,
     position_of,
-    process_of,
+    processes_of,
     step_of,
     validation_of,
 )
@@ -33,6 +43,8 @@ from trilens.store.run_sums import CURVES, SAMPLES, SHARES, text_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
 
     from trilens.model.query import QueryGuard
     from trilens.model.run import (
@@ -52,6 +64,8 @@ if TYPE_CHECKING:
     from trilens.store.engine import Engine
     from trilens.store.run_rows import RunTable
 
+_KEPT_PROCESSES = 50_000  # in memory: of runs that live, the intake has them anyway
+_FEW_RUNS = 64
 _BY_STEP = "step, rank, attempt, n"
 
 
@@ -62,10 +76,16 @@ class RunRecords:
         self._engine = engine
         self._commits = RunCommits(engine)
         self._heard: dict[tuple[RunId, int, WriterId], RankProcess] = {}
+        self._processes = RunMemory(self._read_processes, _KEPT_PROCESSES)
+        self._positions = RunMemory(self._read_positions, _KEPT_PROCESSES)
+        self._latest = LatestSteps(self._read_latest)
 
     def commit(self, commit: RunCommit) -> None:
         """On disk on return. After a StoreError nothing of it counts, and it may be given again."""
         self._commits.write(commit)
+        self._processes.put(commit.processes)
+        self._positions.put(commit.positions)
+        self._latest.put(commit.steps)
         for process in commit.processes:
             if self._heard.get(_key(process)) is process:  # nothing newer was heard meanwhile
                 del self._heard[_key(process)]
@@ -84,7 +104,16 @@ class RunRecords:
     def unfinished(self, since_ms: int) -> list[RankProcess]:
         """The processes of which no end is known and that were heard since then."""
         terms = ["ended_ms IS NULL", f"heard_ms >= {since_ms}"]
-        return [process_of(row) for row in self._rows(PROCESSES, terms, "run, rank, attempt", final=True)]
+        return [*processes_of(self._found(PROCESSES, terms, "run, rank, attempt", final=True))]
+
+    def delete_expired(self, before_ms: int, steps_before_ms: int) -> int:
+        """Steps and samples that came before `steps_before_ms`, all else before the other; how many rows."""
+        deleted = delete_expired_runs(self._engine, before_ms, steps_before_ms)
+        if deleted:
+            self._processes.forget()
+            self._positions.forget()
+            self._latest.forget()
+        return deleted
 
     def runs(
         self,
@@ -114,19 +143,30 @@ class RunRecords:
     def processes(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> list[RankProcess]:
         if not runs:
             return []
-        rows = self._rows(PROCESSES, [f"run IN {sql.text_list(runs)}"], "run", final=True, guard=guard)
-        known = {_key(process): process for process in map(process_of, rows)}
         wanted = set(runs)
-        known.update((key, process) for key, process in [*self._heard.items()] if key[0] in wanted)
+        # Before the others are read: what is committed meanwhile is no longer among these.
+        heard = {key: process for key, process in [*self._heard.items()] if key[0] in wanted}
+        written = self._processes.of(runs, guard)
+        if not heard:
+            return written
+        known = {_key(process): process for process in written}
+        known.update(heard)
+        if len(known) == len(written):
+            return [*known.values()]
         return sorted(known.values(), key=lambda process: (process.run, process.rank, process.attempt))
 
     def spans(self, run: RunId, *, guard: QueryGuard | None = None) -> list[AttemptSpan]:
-        rows = self._rows(POSITIONS, [_of(run)], "rank, attempt", final=True, guard=guard)
-        return [span for row in rows for span in position_of(row).spans]
+        return [span for at in self._positions.of([run], guard) for span in at.spans]
 
     def first_steps(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, int]:
         if not runs:
             return {}
+        if len(runs) <= _FEW_RUNS:
+            firsts: dict[RunId, int] = {}
+            for at in self._positions.of(runs, guard):
+                for span in at.spans:
+                    firsts[at.run] = min(firsts.get(at.run, span.first_step), span.first_step)
+            return firsts
         spans = "JSONExtract(spans, 'Array(Array(Nullable(Int64)))') AS span"
         first = AttemptSpan._fields.index("first_step") + 1  # the engine counts from 1
         found = self._engine.query_arrow(
@@ -156,17 +196,8 @@ class RunRecords:
         rows = self._rows(STEPS, [_among_tails(wanted)], f"run, {_BY_STEP}", guard=guard)
         return [step_of(row) for row in rows]
 
-    def times(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> list[StepTime]:
-        """By run and n."""
-        if not wanted:
-            return []
-        found = self._engine.query_arrow(
-            f"SELECT run, step, n, start_us, us, samples, tokens FROM {STEPS.name} "
-            f"WHERE {_among_tails(wanted)} ORDER BY run, n",
-            guard=guard,
-        )
-        columns = [found[name].to_pylist() for name in found.column_names]
-        return [StepTime(*row) for row in zip(*columns, strict=True)]
+    def latest(self, wanted: Sequence[Tail], *, guard: QueryGuard | None = None) -> dict[RunId, LastSteps]:
+        return self._latest.of(wanted, guard) if wanted else {}
 
     def batches(
         self,
@@ -303,6 +334,27 @@ class RunRecords:
         rows = self._rows(ARTIFACTS, terms, "t_ms, rank, attempt, n", guard=guard)
         return [artifact_of(row) for row in rows]
 
+    def _read_processes(self, runs: Sequence[RunId], guard: QueryGuard | None) -> Iterable[RankProcess]:
+        terms = [f"run IN {sql.text_list(runs)}"]
+        return processes_of(self._found(PROCESSES, terms, "run", final=True, guard=guard))
+
+    def _read_positions(self, runs: Sequence[RunId], guard: QueryGuard | None) -> Iterable[Position]:
+        terms = [f"run IN {sql.text_list(runs)}"]
+        return map(position_of, self._rows(POSITIONS, terms, "run", final=True, guard=guard))
+
+    def _read_latest(self, wanted: Sequence[Tail], guard: QueryGuard | None) -> dict[RunId, LastSteps]:
+        found = self._engine.query_arrow(
+            f"SELECT run, step, n, start_us, us, samples, tokens FROM {STEPS.name} "
+            f"WHERE {_among_tails(wanted)} ORDER BY run, n",
+            guard=guard,
+        )
+        times: defaultdict[RunId, list[StepTime]] = defaultdict(list)
+        for row in zip(*(found[name].to_pylist() for name in found.column_names), strict=True):
+            times[row[0]].append(StepTime(*row))
+        last = [tail._replace(first_step=times[tail.run][-1].step) for tail in wanted if tail.run in times]
+        values = {(one.run, one.n): one.values for one in self.tails(last, guard=guard)}
+        return {run: LastSteps(of_run, values.get((run, of_run[-1].n), {})) for run, of_run in times.items()}
+
     def _rows(
         self,
         table: RunTable,
@@ -313,6 +365,20 @@ class RunRecords:
         limit: int | None = None,
         guard: QueryGuard | None = None,
     ) -> list[dict[str, Any]]:
+        found = self._found(table, terms, order, final=final, limit=limit, guard=guard)
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
+
+    def _found(
+        self,
+        table: RunTable,
+        terms: Sequence[str],
+        order: str,
+        *,
+        final: bool = False,
+        limit: int | None = None,
+        guard: QueryGuard | None = None,
+    ) -> pa.Table:
         statement = f"SELECT {table.columns} FROM {table.name}"
         if final:  # of rows that are told again, the last one counts
             statement += " FINAL"
@@ -321,8 +387,7 @@ class RunRecords:
         statement += f" ORDER BY {order}"
         if limit is not None:
             statement += f" LIMIT {limit}"
-        rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
-        return rows
+        return self._engine.query_arrow(statement, guard=guard)
 
 
 def _key(process: RankProcess) -> tuple[RunId, int, WriterId]:

@@ -25,8 +25,11 @@ Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 
 _LISTED: Final = 2_000  # texts in one statement
-_LIVES: Final = 4  # of each rank
+_ROWS_READ: Final = 200_000
 _END: Final = "start_us + us"  # as the index has it
+# A uid is enough; without one the name counts, which has a slash in it where a uid has none.
+_NAME: Final = "concat(ifNull(namespace, ''), '/', ifNull(pod, ''))"
+_POD: Final = f"if(ifNull(pod_uid, '') = '', {_NAME}, assumeNotNull(pod_uid))"
 
 
 class RunSeen(NamedTuple):
@@ -80,15 +83,9 @@ class StepWork:
     tokens: Floats
 
 
-class Seat(NamedTuple):
-    """Where one life of a rank is, or was."""
-
-    rank: int
-    attempt: int
-    started_ms: int
-    pod: str | None
-    node: str
-    gpu: str | None  # the first of those that it told
+class RunCourse(NamedTuple):
+    values: list[ValueSlots]
+    times: StepTimes
 
 
 class StepGrids:
@@ -105,13 +102,9 @@ class StepGrids:
         some = [*pods][-_LISTED:]
         if not some:
             return []
-        uids = sql.text_list(sorted({uid for _, _, uid in some}))
-        names = ", ".join(sorted({sql.text_list((namespace, name)) for namespace, name, _ in some}))
+        whose = {uid for _, _, uid in some} | {f"{namespace}/{name}" for namespace, name, _ in some}
         return self._runs(
-            f"(pod_uid IN {uids} OR (ifNull(pod_uid, '') = '' "
-            f"AND (ifNull(namespace, ''), ifNull(pod, '')) IN ({names}))) "
-            f"AND started_ms BETWEEN {from_ms} AND {to_ms}",
-            guard,
+            f"{_POD} IN {sql.text_list(sorted(whose))} AND started_ms BETWEEN {from_ms} AND {to_ms}", guard
         )
 
     def runs_without_pods(
@@ -124,30 +117,22 @@ class StepGrids:
         term = f"pod IS NULL AND node IN {among} AND started_ms BETWEEN {from_ms} AND {to_ms}"
         return self._runs(term, guard)
 
-    def seats(self, run: RunId, *, rank: int | None = None, guard: QueryGuard | None = None) -> list[Seat]:
-        """By rank and attempt. Of one rank all its lives, else of each rank the latest few: a job may have
-        been restarted hundreds of times."""
+    def course(
+        self, run: RunId, start_us: int, width_us: int, slots: int, guard: QueryGuard | None = None
+    ) -> RunCourse:
+        """All that the run told of, the most often told first, and when its steps were."""
+        end_us = start_us + width_us * slots
         found = self._engine.query_arrow(
-            "SELECT rank, attempt, began, place.1 AS pod, place.2 AS node, place.3 AS gpu FROM ("
-            "SELECT rank, attempt, max(started_ms) AS began, "
-            "argMax((pod, toString(node), JSONExtract(gpus, 'Array(String)')[1]), version) AS place "
-            f"FROM {PROCESSES.name} WHERE {_of(run)}{'' if rank is None else f' AND rank = {rank}'} "
-            f"GROUP BY rank, attempt ORDER BY rank, attempt DESC LIMIT {_LIVES if rank is None else 1_000} "
-            "BY rank) ORDER BY rank, attempt",
+            f"SELECT value, step, attempt, t_us, told, total FROM {CURVES.name} "
+            f"WHERE {_of(run)} AND {_began(start_us, width_us * slots)} LIMIT {_ROWS_READ}",
             guard=guard,
         )
-        columns = (found[name].to_pylist() for name in ("rank", "attempt", "began", "pod", "node", "gpu"))
-        return [
-            Seat(rank, attempt, began, pod, node, gpu or None)
-            for rank, attempt, began, pod, node, gpu in zip(*columns, strict=True)
-        ]
-
-    def ranks(self, run: RunId, guard: QueryGuard | None = None) -> int:
-        """How many there are."""
-        found = self._engine.query_arrow(
-            f"SELECT toInt64(uniqExact(rank)) AS n FROM {PROCESSES.name} WHERE {_of(run)}", guard=guard
-        )
-        return int(found["n"][0].as_py())
+        if found.num_rows == _ROWS_READ:  # of hundreds of values, the engine adds up better
+            values = self.values(run, start_us, width_us, slots, guard)
+            return RunCourse(values, self.times(run, values[0].name, start_us, end_us, guard))
+        if not found.num_rows:
+            return RunCourse([], self.times(run, None, start_us, end_us, guard))
+        return course_of(found, start_us, width_us, slots)
 
     def values(
         self, run: RunId, start_us: int, width_us: int, slots: int, guard: QueryGuard | None = None
@@ -227,6 +212,41 @@ class StepGrids:
             guard=guard,
         )
         return [RunSeen(RunId(row["run"]), row["started"], row["heard"]) for row in found.to_pylist()]
+
+
+def course_of(found: pa.Table, start_us: int, width_us: int, slots: int) -> RunCourse:
+    """Of rows of a group of ranks each, in any order."""
+    column = found["value"].combine_chunks().dictionary_encode()
+    names, code = column.dictionary.to_pylist(), np.asarray(column.indices, np.int64)
+    step, attempt, t_us = (_ints(found, name) for name in ("step", "attempt", "t_us"))
+    told, total = _ints(found, "told"), _floats(found, "total")
+    cell = code * slots + (t_us - start_us) // width_us
+    size, is_finite = len(names) * slots, np.isfinite(total)
+    there, odd = np.bincount(cell, minlength=size), np.bincount(cell[~is_finite], minlength=size)
+    count = np.bincount(cell[is_finite], told[is_finite], size)
+    last = np.zeros(size, np.int64)
+    np.maximum.at(last, cell, step)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.bincount(cell[is_finite], total[is_finite], size) / count
+    every = []
+    for at, name in enumerate(names):
+        cells = slice(at * slots, (at + 1) * slots)
+        slot = np.flatnonzero(there[cells])
+        every.append(ValueSlots(name, slot, mean[cells][slot], last[cells][slot], odd[cells][slot]))
+    every.sort(key=lambda one: (-len(one.slot), one.name))
+    is_clock = code == names.index(every[0].name)
+    return RunCourse(every, _times_of(step[is_clock], attempt[is_clock], t_us[is_clock]))
+
+
+def _times_of(step: Ints, attempt: Ints, t_us: Ints) -> StepTimes:
+    """Each step once, when the first rank began it."""
+    order = np.lexsort((t_us, attempt, step))
+    step, attempt, t_us = step[order], attempt[order], t_us[order]
+    is_first = np.ones(len(order), bool)
+    is_first[1:] = (np.diff(step) != 0) | (np.diff(attempt) != 0)
+    step, attempt, t_us = step[is_first], attempt[is_first], t_us[is_first]
+    order = np.argsort(t_us, kind="stable")
+    return StepTimes(step[order], attempt[order], t_us[order])
 
 
 def _of(run: RunId) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from trilens.model.ledger_facts import StepMinutes
+from trilens.model.ledger_facts import RankSteps, StepMinutes
 from trilens.store import sql
 from trilens.store.life_numbers import LifeNumbers
 from trilens.store.run_rows import STEPS
@@ -134,6 +134,34 @@ class StepReader:
             guard=self._guard,
             settings=_IN_NO_HURRY,
         )
+
+
+def rank_steps(
+    engine: Engine, clocks: Iterable[LifeClock], span: TimeRange, guard: QueryGuard | None
+) -> RankSteps:
+    """By life alone, which takes a tenth of the time of minutes."""
+    in_order = sorted(clocks)
+    runs = {run: place for place, run in enumerate(dict.fromkeys(clock.life.run for clock in in_order))}
+    rows: list[tuple[int, ...]] = []
+    for some in _some_lives(in_order):
+        numbers, lives = LifeNumbers(some), {clock.life for clock in some}
+        is_off = any(clock.offset_us for clock in some)
+        offset = numbers.offset_of(f"({numbers.of_row})") if is_off else "0"
+        found = engine.query_arrow(
+            "SELECT run, rank, attempt, toInt64(count()) AS steps, "
+            f"{', '.join(f'{expression} AS all_{name}' for name, expression in _SUMS_OF_WORK.items())} "
+            f"FROM (SELECT run, rank, attempt, start_us + us + {offset} AS t, {', '.join(_DONE)} "
+            f"FROM {STEPS.name} "
+            f"WHERE {_ended_in(dict.fromkeys(numbers.offsets, span), numbers.offsets)}) "
+            f"WHERE t >= {span.from_us} AND t < {span.to_us} GROUP BY run, rank, attempt",
+            guard=guard,
+            settings=_IN_NO_HURRY,
+        )
+        for run, rank, attempt, *told in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            if (run, rank, attempt) in lives:
+                rows.append((runs[run], rank, *told))
+    place, rank, *done = np.array(sorted(rows), np.int64).reshape(-1, 5).T
+    return RankSteps((*runs,), place.astype(np.int32), rank.astype(np.int32), *done)
 
 
 def _some_lives(clocks: Sequence[LifeClock]) -> Iterator[list[LifeClock]]:

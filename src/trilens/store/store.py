@@ -132,6 +132,7 @@ class Store:
             self._residents,
             self._writer,
             self._rollups,
+            self.runs,
             self.ledger,
             self.imports,
             _retention(options),

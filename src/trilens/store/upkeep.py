@@ -12,7 +12,6 @@ from trilens.store.activity import joined, save_activity, save_activity_until, w
 from trilens.store.archive import Archive
 from trilens.store.damage import find_damage
 from trilens.store.records import delete_expired_records
-from trilens.store.run_expiry import delete_expired_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from trilens.store.residents import Residents
     from trilens.store.retention import Retention
     from trilens.store.rollups import RollupJob
+    from trilens.store.runs import RunRecords
     from trilens.store.writer import Writer
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class Upkeep:
         residents: Residents,
         writer: Writer,
         rollups: RollupJob,
+        runs: RunRecords,
         ledger: Ledger,
         imports: ImportRecords,
         retention: Retention,
@@ -52,6 +53,7 @@ class Upkeep:
         self._residents = residents
         self._writer = writer
         self._rollups = rollups
+        self._runs = runs
         self._ledger = ledger
         self._imports = imports
         self._retention = retention
@@ -110,9 +112,7 @@ class Upkeep:
         now_ms = int(time.time() * 1000)
         before = now_ms - int(self._retention.records.total_seconds() * 1000)
         steps_before = now_ms - int(self._retention.steps.total_seconds() * 1000)
-        return delete_expired_records(self._engine, before) + delete_expired_runs(
-            self._engine, before, steps_before
-        )
+        return delete_expired_records(self._engine, before) + self._runs.delete_expired(before, steps_before)
 
     def delete_expired_ledger(self) -> int:
         """Delete from disk the hours, and what was imported for them, of long ago; returns how many rows."""

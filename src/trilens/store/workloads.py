@@ -10,6 +10,7 @@ from trilens.model.life import MembershipInterval, PhaseInterval
 from trilens.model.workload import Workload, WorkloadKey
 from trilens.store import sql
 from trilens.store.owners import Owners
+from trilens.store.workload_memory import WorkloadMemory
 from trilens.store.workload_rows import (
     KEY_IN,
     MEMBERSHIPS,
@@ -60,6 +61,7 @@ class WorkloadRecords:
         self._engine = engine
         self._writer = writer
         self._owners = Owners(engine, writer)
+        self._memory = WorkloadMemory(lambda: writer.written)
 
     @property
     def trouble(self) -> str | None:
@@ -68,14 +70,15 @@ class WorkloadRecords:
 
     def workload(self, record: Workload, at_ms: int | None = None) -> None:
         """`at_ms` is since when it is so: None is since now."""
-        self._writer.put(WORKLOADS, workload_row(record))
+        self._memory.told(record.key, self._writer.put(WORKLOADS, workload_row(record)))
         self._owners.told(record, time.time_ns() // 1_000_000 if at_ms is None else at_ms)
 
     def membership(self, interval: MembershipInterval) -> None:
-        self._writer.put(MEMBERSHIPS, membership_row(interval))
+        version = self._writer.put(MEMBERSHIPS, membership_row(interval))
+        self._memory.told(interval.membership.workload, version)
 
     def phase(self, interval: PhaseInterval) -> None:
-        self._writer.put(PHASES, phase_row(interval))
+        self._memory.told(interval.workload, self._writer.put(PHASES, phase_row(interval)))
 
     def during(
         self,
@@ -105,10 +108,17 @@ class WorkloadRecords:
         until_ms: int,
         guard: QueryGuard | None = None,
     ) -> list[WorkloadHistory]:
-        """All that had this name before `until_ms`, with everything until then."""
-        named = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
-        records = self._records(named, guard)
-        return self._whole([*records], until_ms, guard, records)
+        """All that had this name before `until_ms`, with everything until then. They are others' too, and
+        not to be changed."""
+
+        def read() -> list[WorkloadHistory]:
+            named = _equal(cluster=cluster, namespace=namespace, kind=kind, name=name)
+            records = self._records(named, guard)
+            return self._whole([*records], _EVER_MS, guard, records)
+
+        found = self._memory.named((cluster, namespace, name), kind, read)
+        as_of = (_history_as_of(history, until_ms) for history in found)
+        return [history for history in as_of if history.members or history.phases]
 
     def whole(self, key: WorkloadKey, until_ms: int, guard: QueryGuard | None = None) -> WorkloadHistory:
         """All of one until then. Of who is in it may be told a moment before what it is."""
@@ -201,6 +211,18 @@ class WorkloadRecords:
         statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {where} ORDER BY {order}"
         rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
         return rows
+
+
+def _history_as_of(history: WorkloadHistory, at_ms: int) -> WorkloadHistory:
+    """Itself, where all of it was over or had begun by then."""
+    spans: list[MembershipInterval | PhaseInterval] = [*history.members, *history.phases]
+    if all((one.to_ms if one.to_ms is not None else one.from_ms) <= at_ms for one in spans):
+        return history
+    return WorkloadHistory(
+        history.record,
+        [_as_of(one, at_ms) for one in history.members if one.from_ms <= at_ms],
+        [_as_of(one, at_ms) for one in history.phases if one.from_ms <= at_ms],
+    )
 
 
 def _as_of(interval: _Interval, at_ms: int) -> _Interval:

@@ -91,7 +91,9 @@ async function ask<T>(method: string, address: string, body: unknown, signal?: A
 
 function errorOf(response: Response, answer: Record<string, unknown>, token: string): ApiError {
   const { status } = response;
-  const told = typeof answer["error"] === "string" ? answer["error"] : "";
+  const hint = typeof answer["hint"] === "string" ? answer["hint"] : "";
+  const whole = typeof answer["error"] === "string" ? answer["error"] : "";
+  const told = hint !== "" && whole.endsWith(` (${hint})`) ? whole.slice(0, -hint.length - 3) : whole;
   if (status === 401) {
     refused(token);
     return new ApiError("auth", "The server wants a token.", 401, "Enter it at the top of the page.", answer);
@@ -99,7 +101,7 @@ function errorOf(response: Response, answer: Record<string, unknown>, token: str
   const waitMs = 1000 * (Number(response.headers.get("Retry-After")) || 0); // a date is left alone
   const [what, todo] = UNTOLD[status] ?? [`The server answers ${status}.`, status >= 500 ? A_FAULT : ""];
   const kind = status >= 500 || status === TOO_MANY ? "server" : "request";
-  return new ApiError(kind, told || what, status, told === "" || status === TOO_MANY ? todo : "", answer, waitMs);
+  return new ApiError(kind, told || what, status, hint || (told === "" || status === TOO_MANY ? todo : ""), answer, waitMs);
 }
 
 export function get<P extends keyof paths & string>(

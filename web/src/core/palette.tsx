@@ -122,7 +122,7 @@ function ofWorkloads(table: Data<"/api/workload-table"> | undefined): Entry[] {
       key: `workload ${Object.values(at).join("/")} ${table?.run[i] ?? ""}`,
       title: name,
       note: isRun ? "run" : `${at.kind} in ${at.namespace}${team ? ` · ${team}` : ""}`,
-      act: () => go(isRun ? hrefOf("/experiments", { q: table?.run[i] ?? name }) : hrefOf(workloadPath(at))),
+      act: () => go(isRun ? hrefOf("/experiments", { runs: table?.run[i] ?? "" }) : hrefOf(workloadPath(at))),
     };
   });
 }

@@ -9,13 +9,13 @@ import numpy as np
 from trilens.ledger.lives.lost_minutes import lost_minutes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from trilens.ledger.lives.lost_work import LostSteps
-    from trilens.model.ledger_facts import StepMinutes
-    from trilens.model.run import RunId
+    from trilens.model.ledger_facts import RankSteps, StepMinutes
+    from trilens.model.run import RankProcess, RunId
 
 _MINUTE_MS: Final = 60_000
 
@@ -49,6 +49,29 @@ def work_done(
             _kept(minutes.samples, minutes, kept, rows),
         )
     return found
+
+
+def plain_work(ranks: RankSteps) -> dict[RunId, WorkDone]:
+    """The same of runs of which nothing was lost, and no rank was told of by two programs."""
+    found: dict[RunId, WorkDone] = {}
+    for number in np.unique(ranks.run).tolist():
+        own = ranks.run == number
+        lowest = own & (ranks.rank == ranks.rank[own].min())
+        tokens, samples = (int(column[own].sum()) or None for column in (ranks.tokens, ranks.samples))
+        found[ranks.runs[number]] = WorkDone(int(ranks.steps[lowest].sum()), tokens, samples)
+    return found
+
+
+def is_plain(lives: Iterable[RankProcess], lost: Iterable[LostSteps], from_ms: int, to_ms: int) -> bool:
+    """Of the lives of one run, and what it lost."""
+    ranks = [life.rank for life in lives if _is_within(life, from_ms, to_ms)]
+    return len({*ranks}) == len(ranks) and not any(
+        (one.since_ms or 0) < to_ms and one.lost_ms >= from_ms for one in lost
+    )
+
+
+def _is_within(life: RankProcess, from_ms: int, to_ms: int) -> bool:
+    return life.started_ms < to_ms and (life.ended_ms is None or life.ended_ms > from_ms)
 
 
 def _rows(minutes: StepMinutes, run: int) -> NDArray[np.int64]:

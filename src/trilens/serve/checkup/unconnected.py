@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def no_gpus(evidence: Evidence) -> Iterator[Finding]:
-    if not evidence.ask("trilens_gpu_reporting > 0"):
+    if not evidence.ask("count(trilens_gpu_reporting > 0)"):
         what = "no GPU is known"
         means = "no use, power, temperature or fault of any GPU, and nothing to book money on"
         remedy = "run dcgm-exporter or trilens agent on the GPU nodes, and let the server scrape them"

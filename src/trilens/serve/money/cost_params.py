@@ -19,8 +19,8 @@ _DEFAULT_MS: Final = 24 * HOUR_MS
 def read_window(params: Params, now_ms: int, lasts_ms: int = _DEFAULT_MS) -> Window:
     """Whole hours that have begun: the last 24 of them if nothing is said, or as many as last so long."""
     last_ms = whole_hours(now_ms, now_ms + 1)[1]
-    to_ms = min(params.time_ms("to", last_ms), last_ms)
-    from_ms = params.time_ms("from", to_ms - lasts_ms)
+    to_ms = min(params.when_ms("to", last_ms, now_ms), last_ms)
+    from_ms = params.when_ms("from", to_ms - lasts_ms, now_ms)
     if from_ms >= to_ms:
         is_future = from_ms >= last_ms
         raise RequestError(

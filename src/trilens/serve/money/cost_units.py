@@ -46,6 +46,7 @@ _DAY_MS: Final = 86_400_000
 _MOST_DAYS: Final = 7  # of steps: they are read one by one
 _MOST_RUNS: Final = 200
 _PREPARED_MS: Final = 12 * HOUR_MS  # the span that the page of money shows at first
+_WATCHED_MS: Final = 10 * 60_000  # since nobody has asked for so long, of the open hour nothing is read
 _MILLION: Final = 1_000_000
 
 
@@ -75,9 +76,11 @@ class CostUnitsApi:
         self._runs = runs
         self._questions = questions
         self._worked = WorkedHours(facts, questions.now_ms)
+        self._asked_ms: int | None = None
 
     def booked(self, now_ms: int) -> None:
-        """Hours that are over are read before anybody asks, a few at a time."""
+        """Hours that are over are read before anybody asks, a few at a time; the open one while somebody
+        looks."""
         self._questions.runner.later(lambda guard: self._prepare(now_ms, guard))
 
     def _prepare(self, now_ms: int, guard: QueryGuard) -> None:
@@ -85,6 +88,10 @@ class CostUnitsApi:
         hours = self._book.hours(open_ms - _PREPARED_MS, open_ms, guard=guard)
         whole = sorted({one.hour_ms for one in hours if one.upto_ms >= one.hour_ms + HOUR_MS})
         self._worked.prepare(whole, hours, guard)
+        if self._asked_ms is not None and now_ms - self._asked_ms <= _WATCHED_MS:
+            hours = self._book.hours(open_ms, now_ms, guard=guard)
+            spans = _known(self._book, booked_stretches(hours), guard)
+            self._worked.done(spans, hours, guard, anew=True)
 
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
@@ -125,6 +132,7 @@ class CostUnitsApi:
         done: Mapping[object, _Counted] = {}
         answered: Mapping[object, _Counted] = {}
         if unit in (Unit.STEP, Unit.TOKEN):
+            self._asked_ms = self._questions.now_ms()
             done = self._trained(unit, spans, booked, guard)
         if unit in (Unit.REQUEST, Unit.TOKEN):
             answered = self._served(unit, spans, guard)
@@ -187,7 +195,7 @@ class CostUnitsApi:
     def _served(self, unit: Unit, spans: Spans, guard: QueryGuard) -> dict[object, _Counted]:
         found: defaultdict[WorkloadKey, list[Served]] = defaultdict(list)
         for from_ms, to_ms in spans:
-            facts = self._facts.facts(from_ms, to_ms, guard=guard)
+            facts = self._facts.records(from_ms, to_ms, guard=guard)
             for workload, one in served(facts, self._signals.serving(from_ms, to_ms).serving).items():
                 found[workload].append(one)
         whole = {workload: together(each) for workload, each in found.items()}

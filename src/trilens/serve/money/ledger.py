@@ -51,8 +51,9 @@ class LedgerApi:
     async def state(self, request: Request) -> Response:
         """Of all hours, or of those of a span."""
         params = await self._questions.params(request)
-        from_ms = params.time_ms("from", 0) if params.first("from") else None
-        to_ms = params.time_ms("to", 0) if params.first("to") else None
+        now_ms = self._questions.now_ms()
+        from_ms = params.when_ms("from", 0, now_ms) if params.first("from") else None
+        to_ms = params.when_ms("to", 0, now_ms) if params.first("to") else None
         return await self._questions.answer(request, lambda _: _state(self._keeper, from_ms, to_ms))
 
     async def hours(self, request: Request) -> Response:
@@ -84,8 +85,8 @@ class LedgerApi:
 def _span(params: Params) -> tuple[int, int]:
     """Whole hours: those that the span touches. The last day if nothing is said."""
     now_ms = time.time_ns() // 1_000_000
-    to_ms = params.time_ms("to", now_ms)
-    from_ms = params.time_ms("from", to_ms - _DAY_MS)
+    to_ms = params.when_ms("to", now_ms, now_ms)
+    from_ms = params.when_ms("from", to_ms - _DAY_MS, now_ms)
     if from_ms >= to_ms:
         raise RequestError("`from` must lie before `to`")
     return hour_of(from_ms), hour_of(to_ms - 1) + HOUR_MS

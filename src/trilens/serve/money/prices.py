@@ -54,7 +54,8 @@ class PricesApi:
             raise RequestError(f"what does the machine look like? Give one or more of {', '.join(MACHINE)}")
         if told["purchase"] and told["purchase"] not in [*Purchase]:
             raise RequestError(f'invalid parameter "purchase": one of {", ".join(Purchase)}')
-        at_ms, gpus = params.time_ms("at", self._questions.now_ms()), params.count("gpus")
+        now_ms = self._questions.now_ms()
+        at_ms, gpus = params.when_ms("at", now_ms, now_ms), params.count("gpus")
         return await self._questions.answer(request, lambda guard: self._choice(told, gpus, at_ms, guard))
 
     def _choice(self, told: dict[str, str], gpus: int | None, at_ms: int, guard: QueryGuard) -> ChoiceAnswer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
     from starlette.routing import Route
@@ -21,6 +22,11 @@ class ToldOfLooks(Protocol):
 
 
 @runtime_checkable
+class AsksInside(Protocol):
+    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None: ...
+
+
+@runtime_checkable
 class ToldOfBooking(Protocol):
     def booked(self, now_ms: int) -> None: ...
 
@@ -30,10 +36,17 @@ class PageApis:
     """What every viewer shares is made before anybody asks: they are told when there is something new."""
 
     each: Sequence[PageApi] = ()
+    others: list[PageApi] = field(default_factory=list)  # that need the routes of all, and have their own
+
+    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The server begins, and answers in this loop."""
+        for one in (*self.each, *self.others):
+            if isinstance(one, AsksInside):
+                one.ask_in(loop)
 
     def looked(self, *_: object) -> None:
         """At the fleet, in the thread that did."""
-        for one in self.each:
+        for one in (*self.each, *self.others):
             if isinstance(one, ToldOfLooks):
                 one.looked()
 

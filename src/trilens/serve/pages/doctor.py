@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.pages.doctor_advice import ADVICE, AREAS, ELSEWHERE
 from trilens.serve.pages.doctor_answers import DoctorAnswer, DoctorArea, DoctorFinding, DoctorLayer
 from trilens.serve.pages.doctor_inside import InsideServer
+from trilens.serve.pages.fleet_shared import seen_to
 from trilens.serve.params import read_params
 from trilens.serve.questions import clock_ms
 from trilens.serve.routes import route
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _FRESH_S: Final = 15.0  # it goes through every workload: looked at no more often,
 _OLDEST_S: Final = 600.0  # and for so long what it last saw is told, with when that was, while it looks again
+_ALONE_S: Final = 540.0  # before that it looks by itself, so that who comes first has not to wait
 _WORST_FIRST: Final[tuple[State, ...]] = ("problem", "note", "unconnected", "ok")
 _MOST_BODY: Final = 1 << 16
 
@@ -48,6 +51,10 @@ class DoctorApi:
         self._last: DoctorAnswer | None = None
         self._made_s = 0.0
         self._looking: asyncio.Task[DoctorAnswer] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
 
     def routes(self) -> list[Route]:
         return [route("/api/doctor", self.examine)]
@@ -58,15 +65,27 @@ class DoctorApi:
         told = msgspec.structs.replace(answer, now_ms=clock_ms())
         return packed_response(pack(success(msgspec.json.encode(told)), accepts_gzip(request)))
 
+    def looked(self) -> None:
+        """The fleet was looked at, so there is something to examine: in any thread."""
+        is_due = self._last is None or self._clock_s() - self._made_s >= _ALONE_S
+        if is_due and self._looking is None and self._loop is not None:
+            with suppress(RuntimeError):  # the server stops, and its loop with it
+                self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> asyncio.Task[DoctorAnswer]:
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+            self._looking.add_done_callback(seen_to)
+        return self._looking
+
     async def _answer(self, *, fresh: bool) -> DoctorAnswer:
         age_s = self._clock_s() - self._made_s
         if self._last is not None and age_s < _FRESH_S and not fresh:
             return self._last
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+        looking = self._begin()
         if self._last is not None and age_s < _OLDEST_S and not fresh:
             return self._last
-        return await asyncio.shield(self._looking)  # who goes away does not take it from the others
+        return await asyncio.shield(looking)  # who goes away does not take it from the others
 
     async def _look(self) -> DoctorAnswer:
         try:

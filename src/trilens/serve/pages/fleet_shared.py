@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from trilens.serve.envelope import accepts_gzip, pack, packed_response
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from starlette.requests import Request
@@ -22,6 +23,12 @@ FRESH_S: Final = 12.0  # of one that was made after a look: the next look is due
 OLD_S: Final = 60.0
 _WATCHED_S: Final = 30.0  # nobody asked for so long: it is made seldom,
 _SELDOM_S: Final = 30.0  # so that who comes first has not to wait
+
+
+def seen_to(task: asyncio.Task[Any]) -> None:
+    """What went wrong is told to who waits; where nobody does, the next one who asks will meet it."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Made(NamedTuple):
@@ -62,11 +69,13 @@ class SharedAnswer:
         guard = runner.guard()
         return packed_response(await runner.run(request, guard, lambda: self._body(guard, gzip)))
 
-    def looked(self) -> None:
-        """The fleet was looked at: what this is made of is new. In any thread."""
+    def looked(self, *, for_nobody: bool = True) -> None:
+        """The fleet was looked at: what this is made of is new. In any thread. `for_nobody` has it made
+        now and then while nobody asks, too."""
         made, now_s = self._made, self._clock_s()
         is_watched = self._asked_s is not None and now_s - self._asked_s <= _WATCHED_S
-        if made is None or is_watched or now_s - made.at_s >= _SELDOM_S:
+        is_old = made is None or now_s - made.at_s >= _SELDOM_S
+        if is_watched or (for_nobody and is_old):
             self._make_later()
 
     def _make_later(self) -> None:

@@ -21,6 +21,7 @@ from trilens.serve.pages.gpu_life_answers import (
     ReportingSpan,
 )
 from trilens.serve.pages.gpu_life_curves import life_curves, moments
+from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.routes import route
 from trilens.store.workloads import Span
 
@@ -72,6 +73,7 @@ class GpuLifeApi:
         self._asked = asked
         self._bindings = bindings
         self._questions = questions
+        self._side_by_side = SideBySide()
 
     def routes(self) -> list[Route]:
         return [route(PATH, self.show)]
@@ -88,9 +90,13 @@ class GpuLifeApi:
             known = self._gpus.gpus_named({uuid}, to_ms, guard) if is_one else []
             if not known:
                 raise NotFound(f"no GPU {uuid!r} is known at that time", hint="/api/fleet has them all")
-            gpu = known[-1].gpu
+            gpu, begin = known[-1].gpu, self._side_by_side.begin
             span = (from_ms, to_ms)
-            buckets, currency = self._buckets(uuid, span, guard)
+            spent = begin(lambda: self._buckets(uuid, span, guard))
+            happened = begin(lambda: self._what_happened(uuid, gpu.node, gpu.index, span, guard))
+            found = begin(lambda: self._found(uuid, span))
+            held = self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard)
+            buckets, currency = spent()
             return GpuLife(
                 uuid,
                 gpu.cluster,
@@ -101,10 +107,10 @@ class GpuLifeApi:
                 from_ms,
                 to_ms,
                 min(one.from_ms for one in known),
-                self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard),
+                held,
                 [ReportingSpan(one.from_ms, one.to_ms, one.gpu.node) for one in _within(known, span)],
-                self._what_happened(uuid, gpu.node, gpu.index, span, guard),
-                self._found(uuid, span),
+                happened(),
+                found(),
                 curves,
                 buckets,
                 currency,

@@ -192,5 +192,5 @@ def _doubts(why: WhyAnswer, now: Burn | None, currency: str) -> Iterable[DoubtAn
         )
     hours = why.hours
     if missing := hours.asked - hours.booked:
-        text = "1 hour" if missing == 1 else f"{missing:,} hours"
-        yield DoubtAnswer("hours-missing", f"{text} of this span are not booked", None)
+        text = "1 hour of this span is" if missing == 1 else f"{missing:,} hours of this span are"
+        yield DoubtAnswer("hours-missing", f"{text} not booked", None)

@@ -9,7 +9,8 @@ import numpy as np
 from trilens.model.errors import RequestError
 from trilens.serve.pages.rank_heat_answers import RankHeatAnswer
 from trilens.serve.pages.rank_heat_columns import HeatColumns
-from trilens.serve.pages.rank_heat_matrix import column_medians, factors, shown_rows
+from trilens.serve.pages.rank_heat_matrix import factors, shown_rows
+from trilens.serve.pages.rank_seats import seats_of
 from trilens.serve.pages.timeline_grid import Grid, asked_span, told
 from trilens.serve.routes import route
 
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from trilens.model.query import QueryGuard
+    from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_grid import Floats
     from trilens.serve.pages.timeline_subject import Subjects
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
-    from trilens.store.step_grids import Seat
 
 PATH: Final = "/api/workloads/{cluster}/{namespace}/{kind}/{name}/ranks"
 _HALF_A_DAY_MS: Final = 43_200_000
@@ -75,19 +76,19 @@ class RankHeatApi:
         now_ms: int,
         guard: QueryGuard,
     ) -> RankHeatAnswer:
-        grids = self._subjects.grids
         subject = self._subjects.find(wanted, now_ms, guard)
         runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
         if not runs:
             return _nothing(grid)
         run = runs[-1].run
-        seats = grids.seats(run, guard=guard)
+        seats = seats_of(self._subjects.runs.processes([run], guard=guard))
         ranks = np.unique(np.array([one.rank for one in seats], np.int64))
         columns = self._columns.read(run, ranks, grid, now_ms, guard)
         if measure is None:
             measure = "own" if any(one.tells_waiting for one in columns) else "step"
-        cells = np.stack([one.own_ms if measure == "own" else one.step_ms for one in columns], axis=1)
-        medians = column_medians(cells)
+        is_own = measure == "own"
+        cells = np.stack([one.own_ms if is_own else one.step_ms for one in columns], axis=1)
+        medians = np.array([one.own_median_ms if is_own else one.step_median_ms for one in columns])
         factor, worst = factors(cells, medians)
         shown = shown_rows(factor, rows)
         attempts = sorted({one.attempt for one in columns if one.attempt is not None})[-_MOST_ATTEMPTS:]

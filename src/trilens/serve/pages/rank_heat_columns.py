@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.serve.pages.rank_heat_matrix import choose, matrix_of
+from trilens.serve.pages.rank_heat_matrix import choose, column_medians, matrix_of
 from trilens.serve.pages.timeline_grid import Grid
 
 if TYPE_CHECKING:
@@ -25,10 +25,13 @@ _RUNS: Final = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """Milliseconds of each rank, NaN where nothing was told; `attempt` is that of the last step in it."""
+    """Milliseconds of each rank and their median, NaN where nothing was told; `attempt` is that of the last
+    step in it."""
 
     step_ms: Floats
     own_ms: Floats
+    step_median_ms: float
+    own_median_ms: float
     attempt: int | None
     steps_known: int
     steps_read: int
@@ -79,12 +82,12 @@ class HeatColumns:
 
     def _read(self, run: RunId, ranks: Ints, grid: Grid, guard: QueryGuard) -> list[Column]:
         from_us, to_us = grid.start_ms * 1000, grid.end_ms * 1000
-        values = self._grids.values(run, from_us, to_us - from_us, 1, guard)
-        times = self._grids.times(run, values[0].name if values else None, from_us, to_us, guard)
+        times = self._grids.course(run, from_us, to_us - from_us, 1, guard).times
         chosen = choose(times, grid, len(ranks))
         read = self._grids.steps(run, np.unique(times.step[chosen.places]).tolist(), guard=guard)
         steps = matrix_of(read, read.us, times, chosen, ranks, grid)
         own = matrix_of(read, read.us - read.sync_us, times, chosen, ranks, grid)
+        step_medians, own_medians = column_medians(steps).tolist(), column_medians(own).tolist()
         column = (times.t_us // 1000 - grid.start_ms) // grid.width_ms
         last = np.searchsorted(column, np.arange(grid.slots), side="right")
         known = np.diff(last, prepend=0).tolist()
@@ -93,6 +96,15 @@ class HeatColumns:
         tells = bool(np.any(read.sync_us > 0))
         # Copies: a view would keep the whole matrix.
         return [
-            Column(steps[:, i].copy(), own[:, i].copy(), attempts[i], known[i], were_read[i], tells)
+            Column(
+                steps[:, i].copy(),
+                own[:, i].copy(),
+                step_medians[i],
+                own_medians[i],
+                attempts[i],
+                known[i],
+                were_read[i],
+                tells,
+            )
             for i in range(grid.slots)
         ]

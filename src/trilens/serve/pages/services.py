@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from trilens.model.errors import NotFound
+from trilens.serve.envelope import success
 from trilens.serve.own_queries import Times
 from trilens.serve.pages import services_curves as curves
 from trilens.serve.pages import services_figures as figures
+from trilens.serve.pages.fleet_shared import seen_to
 from trilens.serve.pages.services_answers import ServiceDetail
 from trilens.serve.pages.services_openapi import ONE_SERVICE
 from trilens.serve.routes import route
@@ -23,10 +29,11 @@ if TYPE_CHECKING:
 
     from trilens.alert.slo.file import Objective
     from trilens.serve.own_queries import OwnQueries
-    from trilens.serve.pages.services_answers import ServicesAnswer
     from trilens.serve.questions import Questions
     from trilens.settings.tree import Settings
 
+_FRESH_S: Final = 12.0  # the next look is due, and makes the next one
+_WATCHED_S: Final = 30.0  # nobody asked for so long: it is not made
 _SPAN_MS: Final = 12 * 3_600_000
 _NONE: Final = "-"  # in a path, as it cannot be empty there
 
@@ -46,25 +53,69 @@ class ObjectivesInForce:
 
 
 class ServicesApi:
+    """What there is now is the same for all who look, and made before they ask while somebody does."""
+
     def __init__(
-        self, queries: OwnQueries, objectives: Callable[[], Sequence[Objective]], questions: Questions
+        self,
+        queries: OwnQueries,
+        objectives: Callable[[], Sequence[Objective]],
+        questions: Questions,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queries = queries
         self._objectives = objectives
         self._questions = questions
+        self._clock_s = clock_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked_s = 0.0
+        self._made: tuple[float, bytes] | None = None
+        self._making: asyncio.Task[bytes] | None = None
 
     def routes(self) -> list[Route]:
         return [route("/api/services", self.every), route(ONE_SERVICE, self.one)]
 
+    def looked(self) -> None:
+        """The fleet was looked at: in any thread."""
+        if self._loop is not None and self._clock_s() - self._asked_s <= _WATCHED_S:
+            with suppress(RuntimeError):  # the server stops, and its loop with it
+                self._loop.call_soon_threadsafe(self._begin)
+
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        at_ms = params.moment_ms("at", self._questions.now_ms())
+        if params.first("at"):
+            body = await self._body(params.moment_ms("at", self._questions.now_ms()))
+        else:
+            body = await self._body_now()
+        return await self._questions.answer_bytes(request, lambda _guard: body)
+
+    async def _body_now(self) -> bytes:
+        self._loop, self._asked_s = asyncio.get_running_loop(), self._clock_s()
+        made = self._made
+        if made is not None and self._asked_s - made[0] <= _FRESH_S:
+            return made[1]
+        return await asyncio.shield(self._begin())  # who goes away does not take it from the others
+
+    def _begin(self) -> asyncio.Task[bytes]:
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
+            self._making.add_done_callback(seen_to)
+        return self._making
+
+    async def _make(self) -> bytes:
+        try:
+            made_s, body = self._clock_s(), await self._body(self._questions.now_ms())
+            self._made = made_s, body
+            return body
+        finally:
+            self._making = None
+
+    async def _body(self, at_ms: int) -> bytes:
         found = await self._queries.matrix(figures.query(), Times(at_ms, 1, 1), figures.LABELS)
 
-        def read(_guard: object) -> ServicesAnswer:
-            return figures.services(found, self._objectives(), at_ms)
+        def told() -> bytes:
+            return success(msgspec.json.encode(figures.services(found, self._objectives(), at_ms)))
 
-        return await self._questions.answer(request, read)
+        return await asyncio.to_thread(told)
 
     async def one(self, request: Request) -> Response:
         params = await self._questions.params(request)

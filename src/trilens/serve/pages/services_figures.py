@@ -63,7 +63,7 @@ def query(within: ServiceKey | None = None) -> str:
     """All of one moment; for one service, its namespace. One query, so that another server is asked once."""
     where = f"cluster={quoted(within.cluster)}, namespace={quoted(within.namespace)}" if within else ""
     serves = f"and on ({_PLACE}) trilens:inference_server_known:info{{{where}}}"
-    gpus = f"count by ({_PLACE}) (trilens_workload_gpu_info{{{where}}} {serves})"
+    gpus = f"count by ({_PLACE}) (trilens_workload_gpu_info{{{where}}}) {serves}"  # of many, few are left
     return (
         f'{{__name__=~"{"|".join(_ASKED)}"{", " if where else ""}{where}}}'
         f" or ({COST}{{{where}}} {serves})"

@@ -12,6 +12,7 @@ import numpy as np
 from trilens.model.errors import NotFound, RequestError, TrilensError
 from trilens.serve.envelope import success
 from trilens.serve.event_answers import WorkloadName
+from trilens.serve.pages.rank_seats import seats_of_rank
 from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.pages.timeline_answers import RankLayer, TimelineAnswer
 from trilens.serve.pages.timeline_gpu_memory import GpuMemory
@@ -26,7 +27,8 @@ from trilens.serve.pages.timeline_gpus import (
 from trilens.serve.pages.timeline_grid import asked_grid, told
 from trilens.serve.pages.timeline_money import money_layer
 from trilens.serve.pages.timeline_platform import EVENTS_READ, placed_pods, platform_layer, troubles
-from trilens.serve.pages.timeline_program import places_of, program_layer, some_steps
+from trilens.serve.pages.timeline_program import program_layer
+from trilens.serve.pages.timeline_rank import RankSteps
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
     from trilens.serve.own_queries import OwnQueries
+    from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_answers import (
         GpuLayer,
         MoneyLayer,
@@ -57,12 +60,11 @@ if TYPE_CHECKING:
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
     from trilens.store.gpus import GpuRecords
-    from trilens.store.step_grids import Seat, StepTimes
+    from trilens.store.step_grids import StepTimes
 
 PATH: Final = "/api/workloads/{cluster}/{namespace}/{kind}/{name}/timeline"
 _HALF_A_DAY_MS: Final = 43_200_000
 _INCIDENTS: Final = 1_000
-_STEPS_OF_RANK: Final = 160
 
 
 class Events(Protocol):
@@ -129,6 +131,7 @@ class TimelineApi:
         self._sources = sources
         self._questions = questions
         self._memory = GpuMemory(sources.queries, questions.now_ms)
+        self._steps = RankSteps(sources.subjects.grids)
         self._reads = SideBySide()
 
     def routes(self) -> list[Route]:
@@ -205,12 +208,17 @@ class TimelineApi:
         grids = sources.subjects.grids
         span = (grid.start_ms, min(grid.end_ms, now_ms))
         money = begin(lambda: money_layer(sources.book, subject.key, subject.life, grid, guard))
-        ranks = begin(lambda: grids.ranks(runs[-1].run, guard) if runs else None)
+        processes = begin(
+            lambda: sources.subjects.runs.processes([one.run for one in runs[-1:]], guard=guard)
+        )
         events = begin(lambda: sources.events.between(*span, limit=EVENTS_READ, guard=guard))
         incidents = begin(lambda: sources.incidents.during(*span, limit=_INCIDENTS, guard=guard))
         findings = begin(lambda: sources.findings.during(*span, guard=guard))
-        program, times = program_layer(grids, runs, ranks, grid, guard)
-        own = self._rank(rank, runs[-1].run, times, grid, guard) if rank is not None and runs else None
+        program, times = program_layer(
+            grids, runs, lambda: len({one.rank for one in processes()}) or None, grid, guard
+        )
+        seats = seats_of_rank(processes(), rank) if rank is not None else []
+        own = self._rank(rank, seats, runs[-1].run, times, grid, guard) if rank is not None and runs else None
         return _Read(
             subject,
             program,
@@ -221,21 +229,19 @@ class TimelineApi:
         )
 
     def _rank(
-        self, rank: int, run: RunId, times: StepTimes | None, grid: Grid, guard: QueryGuard
+        self,
+        rank: int,
+        seats: Sequence[Seat],
+        run: RunId,
+        times: StepTimes | None,
+        grid: Grid,
+        guard: QueryGuard,
     ) -> _RankRead:
-        grids = self._sources.subjects.grids
-        seats = grids.seats(run, rank=rank, guard=guard)
         if not seats:
             raise NotFound(f"{run} has no rank {rank}", hint="/ranks has those that there are")
         step_ms, own_ms = grid.empty(), grid.empty()
-        if times is not None and len(times):
-            chosen = np.unique(times.step[some_steps(times, _STEPS_OF_RANK)]).tolist()
-            read = grids.steps(run, chosen, rank=rank, guard=guard)
-            places = places_of(times, read.step, read.attempt)
-            known = places >= 0
-            slots = (times.t_us[places[known]] // 1000 - grid.start_ms) // grid.width_ms
-            step_ms[slots] = read.us[known] / 1000
-            own_ms[slots] = (read.us - read.sync_us)[known] / 1000
+        if times is not None:
+            step_ms, own_ms = self._steps.lines(run, rank, times, grid, guard)
         return _RankRead(seats, told(step_ms, 4), told(own_ms, 4))
 
 

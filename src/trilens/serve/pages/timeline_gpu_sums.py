@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from trilens.serve.pages.timeline_gpus import Bools
     from trilens.serve.pages.timeline_grid import Floats, Grid
 
+    _Lines = dict[str, dict[str, Floats]]  # by metric, then by `over`
+
 _COUNT: Final = "trilens:workload_gpus:count"
+_METRICS: Final = (*(figure.summed for figure in FIGURES), _COUNT)
 _OVER: Final = {"mean": "avg", "least": "min", "most": "max"}  # and how a long slot is made of many moments
 
 
@@ -32,15 +35,33 @@ class GpuSums(NamedTuple):
 
 async def gpu_sums(queries: OwnQueries, key: WorkloadKey, was_there: Bools, grid: Grid) -> GpuSums | None:
     """None where rules did not record them for most of the time: then each GPU is to be asked about."""
-    asked = [_over_time(figure.summed, key, grid) for figure in FIGURES]
-    count = f"{_COUNT}{{{of_workload(key)}}}"
-    asked.append(count if grid.width_ms < LOOKBACK_MS else f"max_over_time({count}[{grid.width_ms}ms])")
-    matrices = await asyncio.gather(*(queries.matrix(query, times_of(grid), ("over",)) for query in asked))
-    *lines, counts = ({over: row for (over,), row in zip(*one, strict=True)} for one in matrices)
-    gpus = counts.get("", grid.empty())
+    read = _at_moments if grid.width_ms < LOOKBACK_MS else _over_slots
+    lines = await read(queries, key, grid)
+    gpus = lines[_COUNT].get("", grid.empty())
     if is_lacking(~np.isnan(gpus), was_there):
         return None
-    return GpuSums(gpus, {figure.name: line for figure, line in zip(FIGURES, lines, strict=True) if line})
+    return GpuSums(gpus, {one.name: lines[one.summed] for one in FIGURES if lines[one.summed]})
+
+
+async def _at_moments(queries: OwnQueries, key: WorkloadKey, grid: Grid) -> _Lines:
+    """In one query: what each takes to be planned and looked up is most of it."""
+    query = f'{{__name__=~"{"|".join(_METRICS)}", {of_workload(key)}}}'
+    found = await queries.matrix(query, times_of(grid), ("__name__", "over"))
+    lines: _Lines = {metric: {} for metric in _METRICS}
+    for (metric, over), row in zip(*found, strict=True):
+        lines[metric][over] = row
+    return lines
+
+
+async def _over_slots(queries: OwnQueries, key: WorkloadKey, grid: Grid) -> _Lines:
+    """Functions over time leave the names out, by which they would be told apart."""
+    count = f"max_over_time({_COUNT}{{{of_workload(key)}}}[{grid.width_ms}ms])"
+    asked = [*(_over_time(figure.summed, key, grid) for figure in FIGURES), count]
+    matrices = await asyncio.gather(*(queries.matrix(query, times_of(grid), ("over",)) for query in asked))
+    return {
+        metric: {over: row for (over,), row in zip(*one, strict=True)}
+        for metric, one in zip(_METRICS, matrices, strict=True)
+    }
 
 
 def summed_layer(sums: GpuSums) -> GpuLayer:
@@ -61,8 +82,6 @@ def summed_layer(sums: GpuSums) -> GpuLayer:
 
 def _over_time(metric: str, key: WorkloadKey, grid: Grid) -> str:
     labels = of_workload(key)
-    if grid.width_ms < LOOKBACK_MS:
-        return f"{metric}{{{labels}}}"
     return " or ".join(
         f'{how}_over_time({metric}{{{labels}, over="{over}"}}[{grid.width_ms}ms])'
         for over, how in _OVER.items()

@@ -52,9 +52,7 @@ def program_layer(
         return ProgramSeen(layer, None)
     run = runs[-1]
     start_us, width_us = grid.start_ms * 1000, grid.width_ms * 1000
-    values = grids.values(run.run, start_us, width_us, grid.slots, guard)
-    clock = values[0].name if values else None
-    times = grids.times(run.run, clock, start_us, grid.end_ms * 1000, guard)
+    values, times = grids.course(run.run, start_us, width_us, grid.slots, guard)
     rate = steps_per_second(times, grid, run.heard_ms)
     ranks = count_ranks()
     samples, tokens = _work(grids, run, times, ranks or 1, grid, guard)

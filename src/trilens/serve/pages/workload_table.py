@@ -78,8 +78,9 @@ class WorkloadTableApi:
         return [route(PATH, self.show)]
 
     def looked(self) -> None:
-        """Made anew while nobody waits. Those that are gone are asked for seldom."""
+        """Made anew while nobody waits. Those that are gone are seldom asked for."""
         self._shared["running"].looked()
+        self._shared["all"].looked(for_nobody=False)
 
     async def show(self, request: Request) -> Response:
         params = await self._questions.params(request)

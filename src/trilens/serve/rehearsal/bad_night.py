@@ -33,6 +33,7 @@ _BEFORE_MS: Final = 120_000  # a change detectors look, and so long after it
 _AFTER_MS: Final = 8 * 60_000
 _USUAL_MS: Final = 6 * 60_000  # before it may end, so that who goes on knows what is usual
 _SETTLED_S: Final = 60.0
+_OPEN_MS: Final = 60_000  # an hour that lacks a minute is open: booked to its end, it is not corrected
 
 
 def prepare(settings: Settings, seed: int, folder: Path, passed: Callable[[int], None]) -> None:
@@ -51,7 +52,7 @@ def prepare(settings: Settings, seed: int, folder: Path, passed: Callable[[int],
         with WatchedWorld(world, store, CLUSTER, groups, default_book(), dense, costs.tell) as watched:
             for hour_ms in range(begin_ms, last_ms, HOUR_MS):
                 watched.go_on(hour_ms + HOUR_MS)
-                book(world, store, default_book(), hour_ms, lambda _: None)
+                book(world, store, default_book(), hour_ms, lambda _: None, open_ms=_OPEN_MS)
                 passed(1)
             book(world, store, default_book(), begin_ms, lambda _: None)  # with what was lost later
             for at_ms in range(last_ms, last_ms + HOUR_MS + 1, STEP_MS):

@@ -51,14 +51,21 @@ class NightBill(NamedTuple):
 
 
 def book(
-    world: World, store: Store, prices: PriceBook, from_ms: int, hours_booked: Callable[[int], None]
+    world: World,
+    store: Store,
+    prices: PriceBook,
+    from_ms: int,
+    hours_booked: Callable[[int], None],
+    *,
+    open_ms: int = 0,
 ) -> None:
-    """All hours from `from_ms` until the world's now, the last as far as it has come. `hours_booked` is told
-    each."""
+    """All hours from `from_ms` until `open_ms` before the world's now, the last one as far as then.
+    `hours_booked` is told each."""
+    now_ms = world.now_ms - open_ms
     signals = LedgerSignals(EmbeddedQueries(store))
     booking = Booking(store.ledger_facts, signals, KnownLosses(store.ledger_facts, from_ms))
-    end_ms = -(-world.now_ms // HOUR_MS) * HOUR_MS
-    hours = booking.hours(from_ms, end_ms, prices, world.now_ms)
+    end_ms = -(-now_ms // HOUR_MS) * HOUR_MS
+    hours = booking.hours(from_ms, end_ms, prices, now_ms)
     for computed in hours:
         store.ledger.write(computed.hour, reason="rehearsed")
         hours_booked(1)

@@ -61,6 +61,8 @@ TABLES: Final[Mapping[str, Columns]] = {
 STANDING: Final = ("findings", "incidents", "run_positions", "run_processes")
 _TIME_METRICS: Final = "(timestamp|created|_time$|_time_seconds$|onset|ALERTS_FOR_STATE)"
 _TIMES_S: Final = (1.5e9, 2.5e9)
+# Hours are computed by the clock on the wall: what was computed in the future is taken for not computed.
+_NOT_LATER: Final = ("last_seen", "computed_ms")
 
 
 class Shift(NamedTuple):
@@ -91,7 +93,7 @@ class Shift(NamedTuple):
         column = sql.identifier(name)
         if TABLES[table] is _INTERVAL and name == "to_ms":
             return f"if({column} > {self.end_ms}, NULL, {column})"  # it has not ended yet
-        return f"least({column}, {self.end_ms})" if name == "last_seen" else column
+        return f"least({column}, {self.end_ms})" if name in _NOT_LATER else column
 
     def where(self, table: str) -> str:
         columns = TABLES[table]

@@ -15,21 +15,25 @@ if TYPE_CHECKING:
 
 
 class SettledStalls:
-    """The detector of stalls. A checkpoint that was over just before a look is a pause of which nobody has
-    heard: a stall begins only while looks follow each other, and is seen again whenever somebody looks."""
+    """The detector of stalls. A checkpoint between two looks is a pause of which nobody has heard: a stall
+    begins only while looks follow each other, at the second that sees it, and is seen again whenever somebody
+    looks."""
 
     code = CODE
 
     def __init__(self) -> None:
         self._stall = Stall()
         self._looking = Looking()
+        self._before: set[tuple[str | None, int]] = set()  # at the last look
         self._begun: set[tuple[str | None, int]] = set()
 
     def look(self, scene: Scene) -> Iterator[Finding]:
         self._looking.look(scene.now_ms)
+        before, self._before = self._before, set()
         for finding in self._stall.look(scene):
             which = finding.subject.run, finding.onset_ms
-            if self._looking.is_settled:
+            self._before.add(which)
+            if self._looking.is_settled and which in before:
                 self._begun.add(which)
             if which in self._begun:
                 yield finding

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.alert.incidents.incidents import Incidents
 from trilens.collect.current_series import CurrentSeries
 from trilens.detect.detectors import all_detectors
 from trilens.detect.records import RankRecords
-from trilens.detect.watch import Watch
+from trilens.detect.watch import Changes, Watch
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.resolve.phase_metrics import PhaseSample
 from trilens.serve.detection.asked import Asked
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from trilens.alert.rule import RuleGroup
     from trilens.detect.detector import Detector
     from trilens.detect.scene import Scene
-    from trilens.detect.watch import Changes
     from trilens.ledger.prices.book import Prices
     from trilens.model.labels import Labels
     from trilens.model.run_commit import RunCommit
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 _LOOK_MS: Final = 30_000  # the longest after which detectors do not think that they were away
 _REST_MS: Final = 120_000  # where nothing changes: samples and steps are taken in, and nobody looks
-_GLANCE_MS: Final = 480_000  # how far looks are apart there: detectors forget steps that nobody asks for
+_GLANCE_MS: Final = 480_000  # how far glances are apart there: detectors forget steps that nobody asks for
+_GLANCED_MS: Final = 120_000  # how long one is: until detectors know who is silent, and what is over
 _BLOCK_MS: Final = 15 * STEP_MS
 _STATE_MS: Final = 60_000
 _QUIET_MS: Final = 3 * _LOOK_MS
@@ -71,9 +72,9 @@ class WatchedWorld:
         is_dense: Callable[[int], bool] = lambda _: True,
         also_tell: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`is_dense` says when detectors look at every moment and not only now and then; after each pause it
-        is for them as after a restart of the server. `also_tell` is called at every moment at which rules
-        look."""
+        """`is_dense` says when detectors look at every moment and not only for a glance now and then; after
+        each pause it is for them as after a restart of the server. `also_tell` is called at every moment at
+        which rules look."""
         self.world = world
         self._store = store
         self._cluster = cluster
@@ -104,12 +105,13 @@ class WatchedWorld:
             Incidents(costs), store.incidents, costs, clock_ms=lambda: self._told_ms
         )
         self._looks: list[tuple[int, Scene, Changes]] = []  # since rules were last evaluated
-        self.detection.listen(lambda scene, changes: self._looks.append((self._now_ms(), scene, changes)))
+        self._scene: Scene | None = None  # that was looked at last
+        self.detection.listen(self._note_look)
         self._rules = RuleBlocks(groups, store)
         self._ruled_ms = self._start_ms
         self._is_dense = is_dense
         self._also_tell = also_tell
-        self._was_dense = True
+        self._has_looked = True
 
     def _sources(self, asked: Asked) -> Sources:
         return Sources(
@@ -142,18 +144,18 @@ class WatchedWorld:
     def go_on(self, to_ms: int) -> None:
         while self.world.now_ms < to_ms:
             before_ms = self.world.now_ms
-            dense = self._is_dense(before_ms)
-            self.world.advance(min(to_ms, before_ms + (_LOOK_MS if dense else _REST_MS)))
+            looks = self._is_dense(before_ms) or (before_ms - self._start_ms) % _GLANCE_MS < _GLANCED_MS
+            self.world.advance(min(to_ms, before_ms + (_LOOK_MS if looks else _REST_MS)))
             self._take_in()
             if self._is_due(_STATE_MS):
                 self._tell_state()
             if self._is_due(STEP_MS):
                 self._also_tell(self.world.now_ms)
-            if dense or self._is_due(_GLANCE_MS):
+            if looks:
                 self._look()
             else:
-                self._show_findings()
-            self._was_dense = dense
+                self._hold_findings()
+            self._has_looked = looks
             if self._is_due(_BLOCK_MS) or self.world.now_ms == to_ms:
                 self._rule()
 
@@ -163,14 +165,23 @@ class WatchedWorld:
         self._runs.flush()
 
     def _look(self) -> None:
-        if not self._was_dense:
+        if not self._has_looked:
             self._watch.restore((), self.world.now_ms)
         self._programs.look()
         self.detection.look()
 
-    def _show_findings(self) -> None:
-        """What was found last still holds: as series, too, which rules read."""
-        open_now = list(finding_samples(self.detection.state.open))
+    def _note_look(self, scene: Scene, changes: Changes) -> None:
+        self._scene = scene
+        self._looks.append((self.world.now_ms, scene, changes))
+
+    def _hold_findings(self) -> None:
+        """What was found last lasts while nobody looks: in series, which rules read, and in incidents, which
+        else take what they hear nothing of for over."""
+        lasting = self.detection.state.open
+        if self._scene is not None and lasting:
+            held = Changes(going_on=[replace(one, seen_ms=self.world.now_ms) for one in lasting])
+            self._looks.append((self.world.now_ms, self._scene, held))
+        open_now = list(finding_samples(lasting))
         shown = [
             PhaseSample(metric, {name: text for name, text in labels.items() if text}, value)
             for metric, labels, value in open_now

@@ -45,7 +45,9 @@ function None() {
 
 function Chosen({ every }: { every: Experiment[] }) {
   const largest = useMemo(() => [...every].sort((a, b) => rank(b) - rank(a)), [every]);
-  const [asked, choose] = useParam("experiment", nameOf(largest[0]));
+  const [runs] = useParam("runs");
+  const ofRun = every.find((one) => one.runs.some((run) => runs.split(",").includes(keyOf(run))));
+  const [asked, choose] = useParam("experiment", nameOf(ofRun ?? largest[0]));
   const [metric, setMetric] = useParam("metric");
   const known = every.find((one) => nameOf(one) === asked);
   const query = { experiment: asked === NAMELESS ? null : asked, metric: metric === "" ? null : metric };

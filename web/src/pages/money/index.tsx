@@ -3,7 +3,7 @@ import { get } from "../../api/client";
 import { useAnswer } from "../../api/use";
 import { useParam, useRange, type Range } from "../../core/route";
 import { money } from "../../format/money";
-import { percent } from "../../format/numbers";
+import { percent, plural } from "../../format/numbers";
 import { Card } from "../../parts/card";
 import { Select } from "../../parts/inputs";
 import { Doubts, Empty, Shown } from "../../parts/states";
@@ -158,7 +158,8 @@ function* said(cost: Cost): Generator<string> {
 function doubts(cost: Cost): string[] {
   const { hours } = cost;
   const lines = cost.warnings.map((one) => (one.remedy ? `${one.text}: ${one.remedy}` : one.text));
-  if (hours.booked < hours.asked) lines.unshift(`${hours.asked - hours.booked} of ${hours.asked} hours are not booked.`);
+  const missing = hours.asked - hours.booked;
+  if (missing > 0) lines.unshift(`${missing} of ${plural(hours.asked, "hour")} ${missing === 1 ? "is" : "are"} not booked.`);
   if (cost.left_out > 0) lines.push(`${cost.left_out} smaller lines are left out.`);
   return lines;
 }

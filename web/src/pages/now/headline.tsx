@@ -17,10 +17,17 @@ export function Headline({ now, range }: { now: NowAnswer; range: Range }) {
       </header>
     );
   }
+  const { asked, booked } = now.money.hours;
   if (Number(lost) === 0) {
     return (
       <header class="now-headline">
-        <h1>Nothing was lost {spanText(range)}.</h1>
+        {booked < asked ? (
+          <h1>
+            Nothing is known to be lost {spanText(range)}: {booked} of {plural(asked, "hour")} {booked === 1 ? "is" : "are"} booked.
+          </h1>
+        ) : (
+          <h1>Nothing was lost {spanText(range)}.</h1>
+        )}
         <p>{money(spent, currency)} were spent, all of it on work.</p>
       </header>
     );

@@ -25,9 +25,14 @@ export function WhereItWent({ now, range }: { now: NowAnswer; range: Range }) {
   }
   return (
     <Card title="Where it was lost" note={spanText(range)} actions={<Link to="/money">Money</Link>}>
-      {rows.length === 0 ? <Empty what="Nothing was lost in this time." /> : <Ranking rows={rows} />}
+      {rows.length === 0 ? <Empty what={nothing(now)} /> : <Ranking rows={rows} />}
     </Card>
   );
+}
+
+function nothing({ money: { lost, hours } }: NowAnswer): string {
+  if (lost === null) return "It is not known: no hour of this time is booked.";
+  return hours.booked < hours.asked ? "Nothing was lost in the hours that are booked." : "Nothing was lost in this time.";
 }
 
 function row(cause: Cause, currency: string | undefined) {

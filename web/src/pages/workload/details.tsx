@@ -23,9 +23,10 @@ interface DetailsProps {
   run: string | null;
   chosenRank: string;
   onRank: (rank: string) => void;
+  onWhole: () => void; // to have all members and GPUs
 }
 
-export function Details({ detail, run, chosenRank, onRank }: DetailsProps) {
+export function Details({ detail, run, chosenRank, onRank, onWhole }: DetailsProps) {
   const [shown, setShown] = useParam("show", "gpus");
   const gpus = useMemo(() => detail.gpus.filter((one) => one.to_ms === null), [detail]);
   const members = useMemo(() => [...detail.members].sort((a, b) => Number(a.to_ms !== null) - Number(b.to_ms !== null)), [detail]);
@@ -37,8 +38,8 @@ export function Details({ detail, run, chosenRank, onRank }: DetailsProps) {
           label="What is listed"
           value={shown}
           choices={[
-            { value: "gpus", label: `Ranks and GPUs ${gpus.length}` },
-            { value: "pods", label: `Pods ${members.length}` },
+            { value: "gpus", label: `Ranks and GPUs ${detail.gpus_held}` },
+            { value: "pods", label: `Pods ${detail.members_known}` },
             { value: "attempts", label: `Attempts ${detail.attempts.length}` },
             { value: "checkpoints", label: "Checkpoints" },
           ]}
@@ -47,23 +48,41 @@ export function Details({ detail, run, chosenRank, onRank }: DetailsProps) {
       }
     >
       {shown === "pods" ? (
-        <Table label="Pods" columns={PODS} rows={members} rowKey={(one) => `${one.uid}/${one.from_ms}`} maxHeight="28rem" empty={<Empty what="It has no pods, and had none." />} />
+        <>
+          <Table label="Pods" columns={PODS} rows={members} rowKey={(one) => `${one.uid}/${one.from_ms}`} maxHeight="28rem" empty={<Empty what="It has no pods, and had none." />} />
+          <Rest shown={members.length} known={detail.members_known} onWhole={onWhole} />
+        </>
       ) : shown === "attempts" ? (
         <Table label="Attempts" columns={ATTEMPTS} rows={detail.attempts} rowKey={(one) => String(one.attempt)} />
       ) : shown === "checkpoints" ? (
         <Checkpoints run={run} />
       ) : (
-        <Table
-          label="Ranks and GPUs"
-          columns={GPUS}
-          rows={gpus}
-          rowKey={(one) => `${one.uuid}/${one.instance ?? ""}/${one.pod}`}
-          onOpen={(one) => one.rank !== null && onRank(String(one.rank) === chosenRank ? "" : String(one.rank))}
-          maxHeight="28rem"
-          empty={<Empty what="It holds no GPU now." todo="Its pods are under the next tab." />}
-        />
+        <>
+          <Table
+            label="Ranks and GPUs"
+            columns={GPUS}
+            rows={gpus}
+            rowKey={(one) => `${one.uuid}/${one.instance ?? ""}/${one.pod}`}
+            onOpen={(one) => one.rank !== null && onRank(String(one.rank) === chosenRank ? "" : String(one.rank))}
+            maxHeight="28rem"
+            empty={<Empty what="It holds no GPU now." todo="Its pods are under the next tab." />}
+          />
+          <Rest shown={gpus.length} known={detail.gpus_held} onWhole={onWhole} />
+        </>
       )}
     </Card>
+  );
+}
+
+function Rest({ shown, known, onWhole }: { shown: number; known: number; onWhole: () => void }) {
+  if (shown >= known) return null;
+  return (
+    <p class="soft">
+      The first {count(shown)} of {count(known)}: sorting sorts these.{" "}
+      <button type="button" onClick={onWhole}>
+        Show all {count(known)}
+      </button>
+    </p>
   );
 }
 

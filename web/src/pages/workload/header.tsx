@@ -49,7 +49,7 @@ export function Header({ detail, run, timeline, health }: HeaderProps) {
         <Stat
           label="Burning now"
           value={workload.gone !== null ? "nothing" : perHour(timeline?.money.per_hour, timeline?.money.currency ?? undefined)}
-          note={workload.gone !== null ? "it is gone" : `${count(detail.gpus.filter((gpu) => gpu.to_ms === null).length)} GPUs`}
+          note={workload.gone !== null ? "it is gone" : `${count(detail.gpus_held)} GPUs`}
         />
         <Progress run={run} />
         <Stat

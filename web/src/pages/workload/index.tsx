@@ -1,5 +1,5 @@
 // One workload: what its program, its pods and its GPUs did, on one axis of time, and what that cost.
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import { useAnswer } from "../../api/use";
 import { setParams, useParam, useRange, useRoute } from "../../core/route";
@@ -17,6 +17,7 @@ const WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}";
 const LIVE_MS = 10_000;
 const SLOWER_MS = 20_000;
 const RUNS = 20;
+const LISTED = 200; // members and GPUs: of thousands few are looked at, and all of them take a while to tell
 
 export default function Page() {
   const { args } = useRoute();
@@ -29,7 +30,9 @@ export default function Page() {
   const time = () => ({ from: range.fromMs / 1000, to: range.isLive ? undefined : range.toMs / 1000 });
   const everyMs = range.isLive ? LIVE_MS : undefined;
 
-  const detail = useAnswer(`detail ${whose}`, (signal) => get(WORKLOAD, { path }, signal), { everyMs: LIVE_MS });
+  const [isWhole, setWhole] = useState(false);
+  const listed = isWhole ? undefined : LISTED;
+  const detail = useAnswer(`detail ${whose} ${listed}`, (signal) => get(WORKLOAD, { path, query: { limit: listed } }, signal), { everyMs: LIVE_MS });
   const runs = useAnswer(`runs ${whose}`, (signal) => get("/api/runs", { query: { workload: whose, limit: RUNS } }, signal), { everyMs: LIVE_MS });
   const timeline = useAnswer(
     `timeline ${whose} ${span} ${rank}`,
@@ -83,7 +86,7 @@ export default function Page() {
           onChoose={(n) => setParams({ rank: n === null ? "" : String(n) })}
         />
       )}
-      <Details detail={detail.data} run={trainedBy} onRank={setRank} chosenRank={rank} />
+      <Details detail={detail.data} run={trainedBy} onRank={setRank} chosenRank={rank} onWhole={() => setWhole(true)} />
     </div>
   );
 }

@@ -91,7 +91,7 @@ function Name({ row }: { row: Row }) {
   return (
     <span class="wl-name" title={title}>
       {row.cluster === "" ? (
-        <Link to="/experiments" params={{ q: row.run ?? row.name }}>
+        <Link to="/experiments" params={{ runs: row.run ?? "" }}>
           {row.name}
         </Link>
       ) : (

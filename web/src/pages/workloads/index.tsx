@@ -36,12 +36,13 @@ export default function Workloads() {
   );
   return (
     <Shown live={live} what="Looking at all workloads">
-      {(table) => <Listed table={table} />}
+      {(table) => <Listed table={table} isSure={table.at_ms !== null && live.warnings.length === 0} />}
     </Shown>
   );
 }
 
-function Listed({ table }: { table: Columns }) {
+/** `isSure`: all that there is has been looked at. */
+function Listed({ table, isSure }: { table: Columns; isSure: boolean }) {
   const [q, setQ] = useParam("q");
   const [state, setState] = useParam("state", "running");
   const [team, setTeam] = useParam("team");
@@ -58,7 +59,7 @@ function Listed({ table }: { table: Columns }) {
   const whole = useMemo(() => sumsOf(rows), [rows]);
   const sums = useMemo(() => sumsOf(shown), [shown]);
   const clusters = choicesOf(rows, (row) => row.cluster, "all");
-  if (rows.length === 0) return <NoneAtAll />;
+  if (rows.length === 0) return isSure ? <NoneAtAll /> : <Empty what="Which workloads there are is not known yet." />;
   return (
     <div class="workloads">
       <Headline whole={whole} currency={table.currency} />
@@ -110,7 +111,7 @@ function Headline({ whole, currency }: { whole: Sums; currency: string }) {
 }
 
 function open(row: Row): void {
-  go(row.cluster === "" ? hrefOf("/experiments", { q: row.run ?? row.name }) : hrefOf(workloadPath(row)));
+  go(row.cluster === "" ? hrefOf("/experiments", { runs: row.run ?? "" }) : hrefOf(workloadPath(row)));
 }
 
 function NoneLeft() {

@@ -1,0 +1,269 @@
+"""Questions to the hours of the ledger. What is asked again is read again only where hours are others by now.
+
+The open hour is another every minute. It is read beside those that are over, and added to them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from trilens.model.errors import QueryTooLarge
+from trilens.model.ledger import HOUR_MS
+from trilens.model.ledger_sums import Window
+from trilens.store import sql
+from trilens.store.ledger_memory import RememberedAnswers, RememberedHours
+from trilens.store.ledger_rows import BILL_COLUMNS, BILLS, HOUR_COLUMNS, HOURS, bills_of, booked_of, is_over
+from trilens.store.ledger_sources import BY_DAY, DAY_MS, OF_LINES, Sources, days_table
+from trilens.store.ledger_sums import (
+    added_up,
+    episodes_of,
+    episodes_statement,
+    is_in_lines,
+    largest_statement,
+    of_lines,
+    sums_of,
+    sums_statement,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from trilens.model.ledger import NodeBill
+    from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum
+    from trilens.model.query import QueryGuard
+    from trilens.store.engine import Engine
+    from trilens.store.ledger_days import Day, LedgerDays
+    from trilens.store.ledger_rows import Named
+    from trilens.store.numbered import Numbered
+
+    Numbers = tuple[tuple[int, int], ...]  # of each booked hour when it begins, and what its rows carry
+
+_FEW_LINES: Final = 10_000  # with more of them, the engine adds up more quickly
+_MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
+
+
+class LedgerReads:
+    """Thread-safe. `hours` are those that are booked, and change."""
+
+    def __init__(
+        self, engine: Engine, numbers: Numbered, hours: Mapping[int, Named], days: LedgerDays
+    ) -> None:
+        self._engine = engine
+        self._numbers = numbers
+        self._hours = hours
+        self._days = days
+        self._answers = RememberedAnswers()
+        self._booked = RememberedHours()
+        self._has_few_lines = True  # of the open hour, until it is known better
+
+    def changed(self, hours: Iterable[int]) -> None:
+        """What is told of these may be another by now, or is deleted."""
+        self._booked.changed(hours)
+
+    def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[BookedHour]:
+        asked = self._within(from_ms, to_ms)
+        turn, known = self._booked.of(asked)
+        lacking = [hour for hour in asked if hour not in known]
+        if lacking:
+            found = self._engine.query_arrow(
+                f"SELECT {HOUR_COLUMNS} FROM {HOURS} FINAL WHERE {between(lacking[0], lacking[-1] + 1)} "
+                "ORDER BY hour_ms, revision",
+                guard=guard,
+            )
+            read: defaultdict[int, list[BookedHour]] = defaultdict(list)
+            for row in found.to_pylist():
+                read[row["hour_ms"]].append(booked_of(row))
+            told = {hour: tuple(read[hour]) for hour in lacking}
+            self._booked.keep(turn, told)
+            known |= told
+        return [one for hour in asked for one in known[hour]]
+
+    def sums(self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None) -> list[Sum]:
+        with self._reading(window.from_ms, window.to_ms) as (counts, numbers):
+            question = ("sums", *by, *_asked(window), numbers)
+            known = self._answers.of(question)
+            if known is None:
+                parts = self._parts(window, numbers)
+                each = [self._sums(by, part, of_part, counts, guard) for part, of_part in parts]
+                known = each[0] if len(each) == 1 else added_up(by, each)
+                self._answers.keep(question, known)
+            return known
+
+    def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
+        with self._reading(window.from_ms, window.to_ms) as (counts, numbers):
+            question = ("episodes", limit, *_asked(window), numbers)
+            known = self._answers.of(question)
+            if known is None:
+                known = self._episodes(window, limit, counts, guard)
+                self._answers.keep(question, known)
+            return known
+
+    def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
+        with self._reading(from_ms, to_ms) as (counts, numbers):
+            question = ("bills", from_ms, to_ms, numbers)
+            known = self._answers.of(question)
+            if known is None:
+                found = self._engine.query_arrow(
+                    f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {between(from_ms, to_ms)} AND {counts} "
+                    "ORDER BY hour_ms, cluster, node",
+                    guard=guard,
+                )
+                known = bills_of(found)
+                self._answers.keep(question, known)
+            return known
+
+    def bill_parts(
+        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> dict[tuple[str, str], dict[str, int]]:
+        with self._numbers.reading() as counts:
+            found = self._engine.query_arrow(
+                f"SELECT cluster, node, sumMap(components) AS parts FROM {BILLS} "
+                f"WHERE {between(from_ms, to_ms)} AND {counts} GROUP BY cluster, node",
+                guard=guard,
+            )
+        return {(row["cluster"], row["node"]): dict(row["parts"]) for row in found.to_pylist()}
+
+    def billed_hours(
+        self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> list[int]:
+        with self._reading(from_ms, to_ms) as (counts, numbers):
+            question = ("billed", cluster, from_ms, to_ms, numbers)
+            known = self._answers.of(question)
+            if known is None:
+                found = self._engine.query_arrow(
+                    f"SELECT DISTINCT hour_ms FROM {BILLS} "
+                    f"WHERE {between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}",
+                    guard=guard,
+                )
+                known = found["hour_ms"].to_pylist()
+                self._answers.keep(question, known)
+            return known
+
+    def _sums(
+        self,
+        by: Sequence[Dimension],
+        window: Window,
+        numbers: Numbers,
+        counts: str,
+        guard: QueryGuard | None,
+    ) -> list[Sum]:
+        question = ("sums", *by, *_asked(window), numbers)
+        known: list[Sum] | None = self._answers.of(question)
+        if known is not None:
+            return known
+        if self._has_few_lines and self._is_open(numbers) and is_in_lines(by, window.where):
+            sums = self._of_open_hour(by, window, numbers, counts, guard)
+        else:
+            sums = self._read_sums(by, window, counts, guard)
+        self._answers.keep(question, sums)
+        return sums
+
+    def _of_open_hour(
+        self,
+        by: Sequence[Dimension],
+        window: Window,
+        numbers: Numbers,
+        counts: str,
+        guard: QueryGuard | None,
+    ) -> list[Sum]:
+        """Of lines that are read once for all who ask until the next booking."""
+        ((hour_ms, _),) = numbers
+        question = ("lines", numbers)
+        lines: list[Sum] | None = self._answers.of(question)
+        if lines is None:
+            lines = self._read_sums(OF_LINES, Window(hour_ms, hour_ms + HOUR_MS), counts, guard)
+            self._answers.keep(question, lines)
+            self._has_few_lines = len(lines) <= _FEW_LINES
+        return of_lines(lines, hour_ms, by, window.where)
+
+    def _read_sums(
+        self, by: Sequence[Dimension], window: Window, counts: str, guard: QueryGuard | None
+    ) -> list[Sum]:
+        days, of_days = self._days.within(window), days_table(by, window.where)
+        if of_days is None:
+            days, of_days = {}, BY_DAY
+        elif not all(day.has_pairs for day in days.values()):
+            of_days = BY_DAY
+        statement = sums_statement(by, _sources(window, counts, days), of_days, window.where)
+        limits = {"max_rows_to_group_by": _MOST_SUMS}
+        try:
+            found = self._engine.query_arrow(statement, guard=guard, settings=limits)
+        except QueryTooLarge as e:
+            raise QueryTooLarge(
+                f"the answer has more than {_MOST_SUMS:,} lines, or takes too much memory",
+                hint="ask by fewer dimensions, for less time, or for a part of it (where)",
+            ) from e
+        return sums_of(by, found)
+
+    def _episodes(self, window: Window, limit: int, counts: str, guard: QueryGuard | None) -> list[Episode]:
+        days = self._days.within(window) if days_table((), window.where) is not None else {}
+        sources = _sources(window, counts, days)
+        statement = largest_statement(sources, window.where, limit)
+        numbers = self._engine.query_arrow(statement, guard=guard)["number"].to_pylist()
+        if not numbers:
+            return []
+        statement = episodes_statement(sources, window.where, numbers)
+        return episodes_of(self._engine.query_arrow(statement, guard=guard))
+
+    def _parts(self, window: Window, numbers: Numbers) -> list[tuple[Window, Numbers]]:
+        """The hours that are over, and the open one."""
+        if len(numbers) < 2 or not self._is_open(numbers[-1:]):
+            return [(window, numbers)]
+        last, _ = numbers[-1]
+        return [
+            (replace(window, to_ms=last), numbers[:-1]),
+            (replace(window, from_ms=last), numbers[-1:]),
+        ]
+
+    def _is_open(self, numbers: Numbers) -> bool:
+        """Of a single hour."""
+        named = self._hours.get(numbers[0][0]) if len(numbers) == 1 else None
+        return named is not None and not is_over(numbers[0][0], named.upto_ms)
+
+    @contextmanager
+    def _reading(self, from_ms: int, to_ms: int) -> Iterator[tuple[str, Numbers]]:
+        """A condition that holds for rows that count, and the numbers that the hours of the span have
+        then."""
+        while True:
+            numbers = self._numbers_of(from_ms, to_ms)
+            with self._numbers.reading() as counts:
+                if numbers == self._numbers_of(from_ms, to_ms):  # else one was written right between
+                    yield counts, numbers
+                    return
+
+    def _numbers_of(self, from_ms: int, to_ms: int) -> Numbers:
+        named = ((hour, self._hours.get(hour)) for hour in self._within(from_ms, to_ms))
+        return tuple((hour, one.written) for hour, one in named if one is not None)
+
+    def _within(self, from_ms: int, to_ms: int) -> list[int]:
+        """The booked hours that begin in the span."""
+        first = -(-from_ms // HOUR_MS) * HOUR_MS
+        if (to_ms - first) // HOUR_MS < len(self._hours):
+            return [hour for hour in range(first, to_ms, HOUR_MS) if hour in self._hours]
+        return sorted(hour for hour in [*self._hours] if from_ms <= hour < to_ms)
+
+
+def between(from_ms: int, to_ms: int) -> str:
+    return f"hour_ms >= {from_ms} AND hour_ms < {to_ms}"
+
+
+def _asked(window: Window) -> tuple[Hashable, ...]:
+    return window.from_ms, window.to_ms, tuple(sorted(window.where.items()))
+
+
+def _sources(window: Window, counts: str, days: Mapping[int, Day]) -> Sources:
+    """These days, and hours elsewhere."""
+    spans, at = [], window.from_ms
+    for day_ms in [*sorted(days), None]:
+        until_ms = window.to_ms if day_ms is None else day_ms
+        if at < until_ms:
+            spans.append(f"hour_ms >= {at} AND hour_ms < {until_ms}")
+        at = until_ms + DAY_MS
+    hours = f"({' OR '.join(spans) or '0'}) AND {counts}" if spans or not days else None
+    if not days:
+        return Sources(hours, None)
+    made = f"written IN ({', '.join(map(str, sorted(day.written for day in days.values())))})"
+    return Sources(hours, f"day_ms >= {min(days)} AND day_ms <= {max(days)} AND {made}")
