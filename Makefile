@@ -20,7 +20,7 @@ NIGHT := $(VENV)/.night-kept
 NIGHT_FITS := src/trilens/simulate/scenarios/bad-night.yaml src/trilens/store/migrations.py src/trilens/serve/rehearsal/night_tables.py
 SHIPPED_NIGHT := src/trilens/serve/rehearsal/night
 
-.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-web test-night pictures lint format docs bench bench-detect bench-why clean
+.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-long test-web test-night pictures lint format docs bench bench-detect bench-why clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -86,6 +86,10 @@ test: $(DEV) $(WEB) servers ## all tests, with real servers where they can be ha
 	-@tools/kubernetes
 	$(COMPILE)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: $(DEV) servers ## tests that hunt, for longer: kills and crashes, random queries, every quick fault of the demo
+	$(COMPILE)
+	TRILENS_LONG=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile -m hunt $(ARGS)
 
 test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
 	$(BIN)/pytest tests/web

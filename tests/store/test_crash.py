@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from long_form import rounds
 from small_disk import enlarge, small_disk
 from trilens.model.errors import DataDirInUse
 from trilens.store.engine import Engine
@@ -23,12 +24,12 @@ from trilens.store.engine import Engine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.hunt]
 
 
 CHILD = Path(__file__).with_name("crash_child.py")
-ROUNDS = 15
-RECORD_ROUNDS = 3
+ROUNDS = rounds(short=5, long=50)
+RECORD_ROUNDS = rounds(short=2, long=20)
 
 
 @contextmanager

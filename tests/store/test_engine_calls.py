@@ -162,6 +162,15 @@ def test_the_embedded_engine_keeps_to_its_memory(directory: Path) -> None:
     assert settings["mark_cache_size"] == str(8 << 20)
 
 
+def test_merges_of_the_embedded_engine_come_after_answers(directory: Path) -> None:
+    with Engine.open(directory) as engine:
+        found = engine.query_arrow(
+            "SELECT toInt32(value) AS nice FROM system.server_settings "
+            "WHERE name = 'os_threads_nice_value_merge_mutate'"
+        )
+    assert found["nice"][0].as_py() > 0
+
+
 @pytest.mark.parametrize("url", ["ftp://host/db", "http:///db", "http://host:port/db"])
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(ConfigError, match="ClickHouse URL"):

@@ -15,6 +15,7 @@ import pytest
 from coming_and_going import BEGIN, DAY, HOUR, Held, append, evict, expected, open_store, power, read
 from reopening import reopening
 
+from long_form import rounds
 from trilens.model.errors import ConfigError, PromQLEvalError, QueryTooLarge, StoreError
 from trilens.model.labels import METRIC_NAME, Labels, make_labels
 from trilens.model.matcher import Matcher
@@ -133,11 +134,12 @@ def _pods(series: set[Labels]) -> set[str]:
     return {value for labels in series for name, value in labels if name == "pod"}
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize("seed", [1])
 def test_a_store_that_forgets_answers_as_one_that_does_not(location: str | Path, seed: int) -> None:
     churn = Churn(location, seed)
     try:
-        for _ in range(60):
+        for _ in range(rounds(short=60, long=300)):
             churn.step()
             churn.check()
         assert churn.left > 20

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from long_form import rounds
 from servers import until
 from small_disk import small_disk
 from trilens.collect.remote_write import encode
@@ -22,12 +23,12 @@ from trilens_process import server
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.hunt]
 
 
 BEGIN_MS = (int(time.time()) - 3000) * 1000
 WRITERS = 3
-KILLS = 8
+KILLS = rounds(short=3, long=20)
 
 
 class Writer:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from random_promql import COMPARISONS, Query, queries
 from random_series import Dataset
 
+from long_form import rounds
 from metric_sources import prometheus
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
@@ -24,7 +25,7 @@ from trilens_process import server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.hunt]
 
 
 HUNT = os.environ.get("TRILENS_EXAMPLES")
@@ -118,7 +119,7 @@ datasets = st.builds(Dataset, st.integers(0, 9), st.booleans(), st.booleans())
 
 
 @settings(
-    max_examples=int(HUNT) if HUNT else 600,
+    max_examples=int(HUNT) if HUNT else rounds(short=300, long=3000),
     derandomize=HUNT is None,
     database=None,
     deadline=None,

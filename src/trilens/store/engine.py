@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 DATABASE: Final = "trilens"
 ENGINE_DIR: Final = "engine"  # inside the data directory, beside our lock file
 _MIB: Final = 1 << 20
+_MERGES_NICE: Final = 5  # who waits for an answer has three times the share of a core that tidying has
 _POLL_S: Final = 0.05  # how often a query that waits for a connection looks whether it was cancelled
 _MAX_DAMAGED_PARTS: Final = 16  # set aside in one read before giving up
 
@@ -253,6 +254,7 @@ def _server_settings(options: EngineOptions) -> dict[str, str | int]:
         "uncompressed_cache_size": 0,
         "background_pool_size": options.merge_threads,
         "background_merges_mutations_concurrency_ratio": 1,
+        "os_threads_nice_value_merge_mutate": _MERGES_NICE,
         "memory_worker_period_ms": 1000,  # it would look twenty times a second how much memory is used
     }
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Statements run in order; each may run twice, for a crash may come between it and the version's row."""
+    """Statements run in order; each may run twice, for a crash may come between it and the versions' rows."""
 
     version: int
     name: str
@@ -77,14 +77,17 @@ def migrate(engine: Engine, migrations: tuple[Migration, ...] = MIGRATIONS) -> i
         raise SchemaTooNew(
             f"{engine.where} has schema version {found}; this Trilens knows up to version {newest}"
         )
-    codec = _value_codec(engine)
-    for migration in migrations:
-        if migration.version > found:
-            log.info("schema version %d: %s", migration.version, migration.name)
-            for statement in migration.statements:
-                engine.command(statement.replace("VALUE_CODEC", codec) + _ddl_settings(codec))
-            row = {"version": pa.array([migration.version], pa.uint32()), "name": [migration.name]}
-            engine.insert_arrow("schema_version", pa.table(row))
+    due = [migration for migration in migrations if migration.version > found]
+    codec = _value_codec(engine) if due else ""
+    for migration in due:
+        log.info("schema version %d: %s", migration.version, migration.name)
+        for statement in migration.statements:
+            engine.command(statement.replace("VALUE_CODEC", codec) + _ddl_settings(codec))
+    if due:
+        versions = pa.array([one.version for one in due], pa.uint32())
+        engine.insert_arrow(
+            "schema_version", pa.table({"version": versions, "name": [one.name for one in due]})
+        )
     return newest
 
 

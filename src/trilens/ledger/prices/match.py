@@ -147,6 +147,8 @@ def _alike(kind: str, one: str, other: str) -> bool:
 
 def _overlap(one: str, other: str) -> bool:
     """Whether a text fits both patterns."""
+    if not _is_glob(one) and not _is_glob(other):
+        return one == other
 
     @cache
     def meet(i: int, k: int) -> bool:
