@@ -115,8 +115,8 @@ def test_what_lasted_before_a_restart_goes_on_or_ends(story: Story) -> None:
     assert again.detected_ms == interval.detected_ms
     ends = Watch([])
     ends.restore([interval], START_MS + 100_000)
-    assert not ends.look(story.scene(105)).ended
-    (ended,) = ends.look(story.scene(120)).ended
+    assert not ends.look(story.scene(185)).ended, "a detector takes its time to see it again"
+    (ended,) = ends.look(story.scene(190)).ended
     assert ended.ended_ms == START_MS + 10_000
 
 

@@ -140,8 +140,8 @@ def test_a_restart_goes_on_with_what_lasted_and_ends_its_series(store: Store) ->
     second.take_up()
     _look(second, calm, 410, 415)
     assert [one.detected_ms for one in second.state.open] == [before.detected_ms]
-    _look(second, calm, 420, 440)
-    assert not _series(store, 'trilens_finding{workload="again"}', 441)
+    _look(second, calm, 420, 510)
+    assert not _series(store, 'trilens_finding{workload="again"}', 511)
     assert not findings.open()
 
 

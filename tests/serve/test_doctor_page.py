@@ -144,7 +144,7 @@ def test_it_looks_by_itself_once_the_fleet_was_looked_at(monkeypatch: pytest.Mon
     async def begin() -> None:
         api = doctor.DoctorApi((), lambda: now_s[0])
         await looked(api)  # before the server has begun
-        PageApis((), [api]).ask_in(asyncio.get_running_loop())
+        PageApis([api]).begun(asyncio.get_running_loop())
         await looked(api)
         now_s[0] = 100
         await looked(api)

@@ -41,9 +41,9 @@ from trilens.serve.pages.fleet_columns import Seen, fleet_answer
 from trilens.serve.pages.fleet_machines import KnownMachines
 from trilens.serve.pages.fleet_map import FleetApi
 from trilens.serve.pages.fleet_scene import KeptScene
-from trilens.serve.pages.fleet_shared import FRESH_S, LASTS_S, SharedAnswer
 from trilens.serve.pages.gpu_life import GpuLifeApi
 from trilens.serve.pages.gpu_life_curves import MOST_POINTS, moments
+from trilens.serve.pages.shared_answer import FRESH_S, LASTS_S, SharedAnswer
 from trilens.store.engine import Engine
 from trilens.store.events import EventRecords
 from trilens.store.gpus import GpuRecords

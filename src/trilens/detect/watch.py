@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 QUIET_MS: Final = 20_000  # not seen for so long, it has ended: one look that missed it ends nothing
+# After a start detectors know nothing of what was before, and a hang takes most of a minute to be seen again:
+# nobody is to be told that it is over, and a moment later that it is not.
+RESTORED_MS: Final = 90_000
 
 
 @runtime_checkable
@@ -147,8 +150,9 @@ class Watch:
     def _end_unseen(self, seen: Collection[FindingKey], now_ms: int, changes: Changes) -> None:
         for key in [key for key in self._open if key not in seen]:
             known = self._open[key]
-            # After a start detectors know nothing of what was before: they have their time, too.
-            if now_ms - max(known.seen_ms, self._restored_ms) >= self._quiet_ms:
+            is_restored = known.seen_ms < self._restored_ms  # and was not seen since
+            ends_ms = self._restored_ms + RESTORED_MS if is_restored else known.seen_ms + self._quiet_ms
+            if now_ms >= ends_ms:
                 del self._open[key]
                 self._let_go(key)
                 changes.ended.append(replace(known, ended_ms=known.seen_ms))

@@ -99,7 +99,7 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
     pages, money = _page_apis(system, questions), _money_apis(system, questions)
     system.detection.listen(pages.looked)
     system.when_booked += [pages.booked, money.units.booked]
-    system.when_begun.append(pages.ask_in)
+    system.when_begun.append(pages.begun)
     return build_app(
         Parts(
             settings=settings,

@@ -97,7 +97,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         *WebApp().routes(),
     ]
     doctor = DoctorApi(tuple(routes))
-    parts.pages.others.append(doctor)
+    parts.pages.add(doctor)
     routes += doctor.routes()
     handlers: dict[object, str] = {one.endpoint: _metric_label(one.path) for one in routes}
     return Starlette(

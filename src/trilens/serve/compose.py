@@ -439,8 +439,8 @@ class System:
         for one in (self._asked, self.figures, self._verdicts, self.signals, self._asked_now):
             if one is not None:
                 one.ask_in(loop)
-        for ask_in in self.when_begun:
-            ask_in(loop)
+        for begun in self.when_begun:
+            begun(loop)
 
 
 # Few servers have any of these, and their HTTP client takes a fifth of a second to load.

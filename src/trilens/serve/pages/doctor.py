@@ -14,10 +14,11 @@ from trilens.serve.checkup.finding import Layer
 from trilens.serve.checkup.layers import OF_A_SERVER, examined
 from trilens.serve.checkup.unconnected import UNCONNECTED
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.doctor_advice import ADVICE, AREAS, ELSEWHERE
 from trilens.serve.pages.doctor_answers import DoctorAnswer, DoctorArea, DoctorFinding, DoctorLayer
 from trilens.serve.pages.doctor_inside import InsideServer
-from trilens.serve.pages.fleet_shared import seen_to
+from trilens.serve.pages.shared_answer import seen_to
 from trilens.serve.params import read_params
 from trilens.serve.questions import clock_ms
 from trilens.serve.routes import route
@@ -42,7 +43,7 @@ _WORST_FIRST: Final[tuple[State, ...]] = ("problem", "note", "unconnected", "ok"
 _MOST_BODY: Final = 1 << 16
 
 
-class DoctorApi:
+class DoctorApi(PageApi):
     """`routes` are those of this server, which the checks ask. One examination serves all who wait for it."""
 
     def __init__(self, routes: Sequence[BaseRoute], clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -53,7 +54,7 @@ class DoctorApi:
         self._looking: asyncio.Task[DoctorAnswer] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def begun(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def routes(self) -> list[Route]:

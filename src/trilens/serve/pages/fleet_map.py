@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trilens.serve.envelope import success
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.fleet_columns import Seen, fleet_answer
-from trilens.serve.pages.fleet_shared import SharedAnswer
+from trilens.serve.pages.shared_answer import SharedAnswer
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ PATH: Final = "/api/fleet"
 _OLD_MS: Final = 60_000  # looks are 5 s apart
 
 
-class FleetApi:
+class FleetApi(PageApi):
     """`intakes` is None where nothing is watched."""
 
     def __init__(

@@ -11,6 +11,7 @@ from trilens.model.ledger_sums import Dimension, Window
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.money.cost_view import amount_text
 from trilens.serve.money.spending_answer import BucketAnswer
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.fleet_columns import LOST, REPORTING, SILENT
 from trilens.serve.pages.gpu_life_answers import (
     GpuLife,
@@ -51,7 +52,7 @@ _UUID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _NO_CURVES: Final = LifeCurves([], [], [], [], [])
 
 
-class GpuLifeApi:
+class GpuLifeApi(PageApi):
     """`bindings` tells of the present."""
 
     def __init__(

@@ -10,6 +10,7 @@ from trilens.ledger.answers.cost import whole_hours
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Window
 from trilens.serve.money.cost_params import read_window
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.now_answers import NowPageAnswer
 from trilens.serve.pages.now_changes import DAY_MS, before, changes, new_incidents
 from trilens.serve.pages.now_money import INCIDENTS, incidents_now, money_now, unbooked_gpus
@@ -51,7 +52,7 @@ class _Known(NamedTuple):
     lately: Sequence[Incident]
 
 
-class NowApi:
+class NowApi(PageApi):
     """Money is the same for all who look, and at most 90 s old; incidents and GPUs are of now."""
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trilens.model.errors import RequestError
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.rank_heat_answers import RankHeatAnswer
 from trilens.serve.pages.rank_heat_columns import HeatColumns
 from trilens.serve.pages.rank_heat_matrix import factors, shown_rows
@@ -37,7 +38,7 @@ _MOST_ATTEMPTS: Final = 4
 _MEASURES: Final = ("own", "step")
 
 
-class RankHeatApi:
+class RankHeatApi(PageApi):
     def __init__(self, subjects: Subjects, questions: Questions) -> None:
         self._subjects = subjects
         self._questions = questions

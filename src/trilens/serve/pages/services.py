@@ -14,9 +14,10 @@ from trilens.serve.envelope import success
 from trilens.serve.own_queries import Times
 from trilens.serve.pages import services_curves as curves
 from trilens.serve.pages import services_figures as figures
-from trilens.serve.pages.fleet_shared import seen_to
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.services_answers import ServiceDetail
 from trilens.serve.pages.services_openapi import ONE_SERVICE
+from trilens.serve.pages.shared_answer import seen_to
 from trilens.serve.routes import route
 from trilens.serve.rules import readable_objectives
 
@@ -52,7 +53,7 @@ class ObjectivesInForce:
         return read[1]
 
 
-class ServicesApi:
+class ServicesApi(PageApi):
     """What there is now is the same for all who look, and made before they ask while somebody does."""
 
     def __init__(

@@ -12,6 +12,7 @@ import numpy as np
 from trilens.model.errors import NotFound, RequestError, TrilensError
 from trilens.serve.envelope import success
 from trilens.serve.event_answers import WorkloadName
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.rank_seats import seats_of_rank
 from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.pages.timeline_answers import RankLayer, TimelineAnswer
@@ -126,7 +127,7 @@ class _GpusRead(NamedTuple):
     readings: GpuReadings  # those of a rank's GPUs among them
 
 
-class TimelineApi:
+class TimelineApi(PageApi):
     def __init__(self, sources: TimelineSources, questions: Questions) -> None:
         self._sources = sources
         self._questions = questions

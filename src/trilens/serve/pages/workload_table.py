@@ -11,8 +11,9 @@ import msgspec
 
 from trilens.model.errors import RequestError
 from trilens.serve.envelope import success
+from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.fleet_map import look_warnings
-from trilens.serve.pages.fleet_shared import SharedAnswer
+from trilens.serve.pages.shared_answer import SharedAnswer
 from trilens.serve.pages.workload_table_rows import Known, gone_workloads, workload_table
 from trilens.serve.routes import route
 from trilens.store.workloads import Span
@@ -42,7 +43,7 @@ _GONE_MS: Final = 24 * 3_600_000  # what went within
 _GONE_EVERY_S: Final = 30.0
 
 
-class WorkloadTableApi:
+class WorkloadTableApi(PageApi):
     """`intakes` is None where nothing is watched. `costs` are its own: they are not thread-safe."""
 
     def __init__(
