@@ -5,9 +5,9 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperGroup
 
 from trilens.cli.completion import subjects
+from trilens.cli.help_text import Commands
 from trilens.cli.options import AllNamespaces, AsCsv, AsList, Namespace, Server
 from trilens.model.fix import Deed
 
@@ -18,7 +18,7 @@ _INCIDENT = re.compile(r"\d{8}-\d{4}-[0-9a-f]+")
 _PROPOSE = "propose"
 
 
-class _OrPropose(TyperGroup):
+class _OrPropose(Commands):
     """`trilens fix NAME` is `trilens fix propose NAME`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

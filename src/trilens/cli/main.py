@@ -97,7 +97,7 @@ app.add_typer(spool.app, name="spool", cls=Commands)
 app.add_typer(ledger.app, name="ledger", cls=Commands)
 app.add_typer(import_commands.app, name="import", cls=Commands)
 app.add_typer(detect.app, name="detect", cls=Commands)
-app.add_typer(fix.app, name="fix", cls=Commands)
+app.add_typer(fix.app, name="fix")  # with a class of its own
 app.add_typer(rules.app, name="rules", cls=Commands)
 app.add_typer(receivers.app, name="receivers", cls=Commands)
 app.add_typer(silences.app, name="silences", cls=Commands)
