@@ -78,8 +78,8 @@ up: $(SERVER) $(WEB) ## a running Trilens on 127.0.0.1:9333 that keeps its data 
 	$(COMPILE)
 	@$(BIN)/trilens up $(ARGS)
 
-# Tests wait for servers and disks a third of the time: four processes, also on two cores. More gain nothing.
-WORKERS = 4
+# Tests wait for servers half of the time: one process more than there are cores. More than four gain nothing.
+WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 # Stores sync all that they write. Where there is room in memory tests write there: a fifth of the time of those.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 {print "TMPDIR=/dev/shm"}')
 

@@ -72,7 +72,7 @@ def test_what_works_again_after_a_restart_is_over() -> None:
         before.look(scene)
     after = Watch([CpuFallback()])
     after.restore(before.open, START_MS + 900_000)
-    assert any(after.look(scene).ended for scene in story.scenes(915, 925))
+    assert any(after.look(scene).ended for scene in story.scenes(915, 995))
 
 
 def test_one_rank_that_falls_back_is_named_with_how_slow_it_is() -> None:

@@ -135,7 +135,9 @@ async def test_a_group_whose_own_server_is_down_is_not_taken_for_one_that_is_not
         return web.json_response({"kind": "Status", "message": "service unavailable"}, status=503)
 
     api.answer_at["/apis/kueue.x-k8s.io/v1beta1"] = unavailable if fault == "refuses" else held
-    asked = ObjectQuestions("lab", api.access(tmp_path), CASE_KINDS, answer_s=0.2)
+    asked = ObjectQuestions(
+        "lab", api.access(tmp_path), CASE_KINDS, answer_s=60.0 if fault == "refuses" else 2.0
+    )
     queued, pods = await asked.ask([Wanted(QUEUED), Wanted(POD)])
     held.end()
     await asked.close()
