@@ -119,14 +119,15 @@ def test_every_fault_is_an_incident(
         ("tts-train-1", "FindingCpuFallback", "fell-back-to-cpu"),
         ("protein-fold-1", "PodPendingLong", "untolerated-taint"),
         ("protein-fold-2", "PodPendingLong", "untolerated-taint"),
-        ("chat-1", "InferenceQueueGrowing", "too-few-replicas"),
+        # Its caches are full in the one minute and not in the next: whoever asks is told either.
+        ("chat-1", "InferenceQueueGrowing", "too-few-replicas kv-cache-full"),
     ],
 )
 def test_its_cause_is_told(morning: Morning, workload: str, symptom: str, cause: str) -> None:
     """Of what lasts, and of what is over: an incident knows when it was."""
     names = [one["id"] for one in incidents_of(morning, workload, symptom)]
     told = [cause for name in (*names, workload) for cause in causes(morning, name)]
-    assert cause in told
+    assert {*cause.split()} & {*told}
 
 
 def test_a_finding_that_lasts_is_told_once(morning: Morning) -> None:
