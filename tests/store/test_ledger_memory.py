@@ -182,13 +182,20 @@ def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_memory, "_MOST_LINES", 3)
     monkeypatch.setattr(ledger_memory, "_ALL_LINES", 8)
     memory = ledger_memory.RememberedAnswers()
-    memory.keep("large", [1, 2, 3, 4])
-    assert memory.of("large") is None
-    for question in "abc":
-        memory.keep(question, [question] * 3)
-        memory.of("a")
-    assert memory.of("b") is None, "the one that was not asked for longest goes"
-    assert memory.of("a") == ["a"] * 3
-    memory.keep("a", [])
-    memory.keep("d", [1, 2])
-    assert [memory.of(one) for one in "acd"] == [[], ["c"] * 3, [1, 2]]
+    reads: list[str] = []
+
+    def ask(question: str, lines: int = 3) -> None:
+        def read() -> list[str]:
+            reads.append(question)
+            return [question] * lines
+
+        assert memory.of(question, read) == [question] * lines
+
+    ask("large", 4)
+    ask("large", 4)
+    for question in "abac":  # the third takes the place of the one that was not asked for longest
+        ask(question)
+    assert reads == ["large", "large", "a", "b", "c"]
+    for question in "acb":
+        ask(question)
+    assert reads[5:] == ["b"]

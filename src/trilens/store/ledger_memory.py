@@ -7,12 +7,14 @@ would be found again, so an answer holds as long as all hours of its window have
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from trilens.model.ledger_sums import BookedHour
+
+T = TypeVar("T")
 
 _MOST_LINES: Final = 10_000  # of one answer: a larger one is seldom asked twice
 _ALL_LINES: Final = 100_000  # of about 300 bytes
@@ -26,15 +28,18 @@ class RememberedAnswers:
         self._found: dict[Hashable, tuple[Any, ...]] = {}
         self._lines = 0
 
-    def of(self, question: Hashable) -> list[Any] | None:
+    def of(self, question: Hashable, read: Callable[[], list[T]]) -> list[T]:
+        """What was found before, or else what `read` finds now."""
         with self._lock:
-            found = self._found.pop(question, None)
-            if found is None:
-                return None
-            self._found[question] = found  # the latest asked for last
-            return [*found]
+            known = self._found.pop(question, None)
+            if known is not None:
+                self._found[question] = known  # the latest asked for last
+                return [*known]
+        found = read()
+        self._keep(question, found)
+        return found
 
-    def keep(self, question: Hashable, found: Sequence[Any]) -> None:
+    def _keep(self, question: Hashable, found: Sequence[Any]) -> None:
         if len(found) > _MOST_LINES:
             return
         with self._lock:

@@ -83,37 +83,29 @@ class LedgerReads:
 
     def sums(self, by: Sequence[Dimension], window: Window, *, guard: QueryGuard | None = None) -> list[Sum]:
         with self._reading(window.from_ms, window.to_ms) as (counts, numbers):
-            question = ("sums", *by, *_asked(window), numbers)
-            known = self._answers.of(question)
-            if known is None:
+
+            def read() -> list[Sum]:
                 parts = self._parts(window, numbers)
                 each = [self._sums(by, part, of_part, counts, guard) for part, of_part in parts]
-                known = each[0] if len(each) == 1 else added_up(by, each)
-                self._answers.keep(question, known)
-            return known
+                return each[0] if len(each) == 1 else added_up(by, each)
+
+            return self._answers.of(("sums", *by, *_asked(window), numbers), read)
 
     def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
         with self._reading(window.from_ms, window.to_ms) as (counts, numbers):
             question = ("episodes", limit, *_asked(window), numbers)
-            known = self._answers.of(question)
-            if known is None:
-                known = self._episodes(window, limit, counts, guard)
-                self._answers.keep(question, known)
-            return known
+            return self._answers.of(question, lambda: self._episodes(window, limit, counts, guard))
 
     def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
         with self._reading(from_ms, to_ms) as (counts, numbers):
-            question = ("bills", from_ms, to_ms, numbers)
-            known = self._answers.of(question)
-            if known is None:
-                found = self._engine.query_arrow(
-                    f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {between(from_ms, to_ms)} AND {counts} "
-                    "ORDER BY hour_ms, cluster, node",
-                    guard=guard,
-                )
-                known = bills_of(found)
-                self._answers.keep(question, known)
-            return known
+            statement = (
+                f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {between(from_ms, to_ms)} AND {counts} "
+                "ORDER BY hour_ms, cluster, node"
+            )
+            return self._answers.of(
+                ("bills", from_ms, to_ms, numbers),
+                lambda: bills_of(self._engine.query_arrow(statement, guard=guard)),
+            )
 
     def bill_parts(
         self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
@@ -130,17 +122,14 @@ class LedgerReads:
         self, cluster: str, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
     ) -> list[int]:
         with self._reading(from_ms, to_ms) as (counts, numbers):
-            question = ("billed", cluster, from_ms, to_ms, numbers)
-            known = self._answers.of(question)
-            if known is None:
-                found = self._engine.query_arrow(
-                    f"SELECT DISTINCT hour_ms FROM {BILLS} "
-                    f"WHERE {between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}",
-                    guard=guard,
-                )
-                known = found["hour_ms"].to_pylist()
-                self._answers.keep(question, known)
-            return known
+            statement = (
+                f"SELECT DISTINCT hour_ms FROM {BILLS} "
+                f"WHERE {between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}"
+            )
+            return self._answers.of(
+                ("billed", cluster, from_ms, to_ms, numbers),
+                lambda: self._engine.query_arrow(statement, guard=guard)["hour_ms"].to_pylist(),
+            )
 
     def _sums(
         self,
@@ -150,34 +139,20 @@ class LedgerReads:
         counts: str,
         guard: QueryGuard | None,
     ) -> list[Sum]:
-        question = ("sums", *by, *_asked(window), numbers)
-        known: list[Sum] | None = self._answers.of(question)
-        if known is not None:
-            return known
-        if self._has_few_lines and self._is_open(numbers) and is_in_lines(by, window.where):
-            sums = self._of_open_hour(by, window, numbers, counts, guard)
-        else:
-            sums = self._read_sums(by, window, counts, guard)
-        self._answers.keep(question, sums)
-        return sums
+        def read() -> list[Sum]:
+            if self._has_few_lines and self._is_open(numbers) and is_in_lines(by, window.where):
+                ((hour_ms, _),) = numbers
+                return of_lines(self._lines(hour_ms, numbers, counts, guard), hour_ms, by, window.where)
+            return self._read_sums(by, window, counts, guard)
 
-    def _of_open_hour(
-        self,
-        by: Sequence[Dimension],
-        window: Window,
-        numbers: Numbers,
-        counts: str,
-        guard: QueryGuard | None,
-    ) -> list[Sum]:
-        """Of lines that are read once for all who ask until the next booking."""
-        ((hour_ms, _),) = numbers
-        question = ("lines", numbers)
-        lines: list[Sum] | None = self._answers.of(question)
-        if lines is None:
-            lines = self._read_sums(OF_LINES, Window(hour_ms, hour_ms + HOUR_MS), counts, guard)
-            self._answers.keep(question, lines)
-            self._has_few_lines = len(lines) <= _FEW_LINES
-        return of_lines(lines, hour_ms, by, window.where)
+        return self._answers.of(("sums", *by, *_asked(window), numbers), read)
+
+    def _lines(self, hour_ms: int, numbers: Numbers, counts: str, guard: QueryGuard | None) -> list[Sum]:
+        """Of the open hour: read once for all who ask until the next booking."""
+        window = Window(hour_ms, hour_ms + HOUR_MS)
+        lines = self._answers.of(("lines", numbers), lambda: self._read_sums(OF_LINES, window, counts, guard))
+        self._has_few_lines = len(lines) <= _FEW_LINES
+        return lines
 
     def _read_sums(
         self, by: Sequence[Dimension], window: Window, counts: str, guard: QueryGuard | None
