@@ -24,7 +24,7 @@ NAMED = re.compile(r"`([^`]+)`")
 # Money is exact as a decimal text: no type says that it is a number.
 MONEY = (
     *("amount", "billed", "booked", "changed", "spent", "for_nothing", "lost", "rest", "buckets", "change"),
-    *("per_hour", "before_per_hour", "expected", "low", "high", "per_day", "per_unit"),
+    *("per_hour", "before_per_hour", "expected", "low", "high", "per_day", "per_unit", "incidents_lost"),
 )
 AMOUNTS = ({"type": "string"}, {"anyOf": [{"type": "string"}, {"type": "null"}]})
 

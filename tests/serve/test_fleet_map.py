@@ -350,6 +350,17 @@ def test_faults_are_those_that_name_it_by_uuid_or_by_its_number_alone(ask: Asked
     assert [(one["code"], one["asks"]) for one in events] == [(79, "node-out")] * 2
 
 
+def test_of_very_many_faults_the_latest_are_shown_and_that_is_told(
+    ask: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.serve.pages.gpu_life._EVENTS_SHOWN", 1)
+    answer = life(ask).json()
+    assert len(answer["data"]["events"]) == 1
+    assert answer["warnings"] == ["only the latest 1 events are shown: a shorter span has others"]
+    monkeypatch.setattr("trilens.serve.pages.gpu_life._EVENTS_SHOWN", 2)
+    assert not life(ask).json().get("warnings")
+
+
 def test_a_life_in_few_points(ask: Asked) -> None:
     curves = life(ask).json()["data"]["curves"]
     assert set(curves["utilization"]) == {0.5}

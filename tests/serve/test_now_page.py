@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -69,8 +70,9 @@ def asking(
 ) -> Iterator[Ask]:
     api = Api(book=book or MemoryBook(*hours), now_ms=lambda: now_ms)
     now = NowApi(api.book, api.facts, told, told, told, api.questions, clock_s)  # type: ignore[arg-type]
-    with running(build_app(replace(api.parts(), pages=PageApis([now])))) as url:
-        yield lambda **params: httpx.get(f"{url}/api/now", params=params).raise_for_status().json()["data"]
+    app = build_app(replace(api.parts(), pages=PageApis([now])))
+    with running(app) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield lambda **params: client.get("/api/now", params=params).raise_for_status().json()["data"]
 
 
 def incident(id: str, severity: Severity, lost: int | None, **more: Any) -> Incident:
@@ -146,6 +148,17 @@ def test_the_gravest_incident_comes_first_and_of_these_the_dearest(night: dict[s
     stalled, _, unpriced, _ = night["incidents"]
     assert (stalled["lost"], stalled["per_hour"], stalled["team"]) == ("1228", "256", "vision")
     assert unpriced["lost"] is None
+
+
+def test_what_all_open_incidents_lost_not_only_those_that_are_listed(night: dict[str, Any]) -> None:
+    assert night["incidents_lost"] == "2133", "what is over, and what is unknown, is none of it"
+    many = [incident(f"i-{number}", Severity.WARNING, 10) for number in range(23)]
+    with asking(a_night(), Told(many)) as ask:
+        answer = ask()
+        told = len(answer["incidents"]), answer["more_incidents"], answer["incidents_lost"]
+        assert told == (20, 3, "230")
+        many[:] = [incident("unpriced", Severity.CRITICAL, None)]
+        assert ask()["incidents_lost"] is None
 
 
 def test_who_spends_most_with_what_it_lost(night: dict[str, Any]) -> None:
@@ -268,6 +281,37 @@ def test_money_is_worked_out_once_for_all_and_anew_while_nobody_waits() -> None:
         book.write(hour(NIGHT_MS, row(NIGHT_MS, holder("less", "t"), Bucket.PRODUCTIVE)))
         clock[0] = 1_000.0
         assert ask()["money"]["spent"] != renewed, "what is old is told to nobody"
+
+
+class SlowBook(CountingBook):
+    """What is asked about one span waits until it may go on."""
+
+    def __init__(self, slow_ms: int) -> None:
+        super().__init__(*a_night())
+        self.slow_ms, self.is_asked, self.may_answer = slow_ms, threading.Event(), threading.Event()
+
+    def episodes(self, window: Window, **more: Any) -> Sequence[Episode]:
+        if window.from_ms == self.slow_ms:
+            self.is_asked.set()
+            assert self.may_answer.wait(60)
+        return super().episodes(window, **more)
+
+
+def test_who_looks_at_another_span_does_not_wait() -> None:
+    book = SlowBook(NIGHT_MS)
+    slow = {"from": str(NIGHT_MS / 1000)}
+    with asking((), Told(), book=book) as ask, ThreadPoolExecutor(2) as others:
+        waiting = others.submit(ask, **slow)
+        assert book.is_asked.wait(60)
+        same = others.submit(ask, **slow)
+        try:
+            ask()
+            ask(**{"from": str(NIGHT_MS / 1000 - 7200)})
+            assert not waiting.done()
+        finally:
+            book.may_answer.set()
+        assert waiting.result()["money"] == same.result()["money"]
+    assert book.counted == 3, "who looks at the same waits for it"
 
 
 def test_what_everybody_sees_first_is_worked_out_when_an_hour_was_booked() -> None:

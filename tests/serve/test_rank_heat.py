@@ -112,13 +112,15 @@ def test_a_cell_is_the_median_of_its_steps() -> None:
 
 
 class CountedGrids:
-    """Every second a step, of two ranks."""
+    """Every second a step, of two ranks; what they tell they tell of one in `told_every`."""
 
-    def __init__(self) -> None:
+    def __init__(self, told_every: int = 1) -> None:
         self.asked: list[int] = []
+        self._told_every = told_every
 
-    def course(self, _run: RunId, from_us: int, width_us: int, _slots: int, _guard: Any) -> RunCourse:
-        number = np.arange(from_us // 1_000_000, (from_us + width_us) // 1_000_000)
+    def course(self, _run: RunId, from_us: int, width_us: int, slots: int, _guard: Any) -> RunCourse:
+        to_us = from_us + width_us * slots
+        number = np.arange(from_us // 1_000_000, to_us // 1_000_000, self._told_every)
         return RunCourse([], StepTimes(number, np.zeros(len(number), np.int64), number * 1_000_000))
 
     def steps(self, _run: RunId, steps: list[int], *, guard: Any = None) -> StepsOfRanks:
@@ -143,3 +145,9 @@ def test_columns_that_are_over_are_read_once() -> None:
     assert grids.asked == [40 * 9, 3 * 9]
     read(now_ms - 40 * 60_000, np.arange(1))  # others than before
     assert grids.asked[-1] == 40 * 9
+
+
+def test_steps_that_told_no_value_are_known_too() -> None:
+    columns = HeatColumns(CountedGrids(told_every=10))  # type: ignore[arg-type]
+    found = columns.read(RUN, np.arange(2), Grid(0, 60_000, 40), 3_600_000, QueryGuard())
+    assert {(one.steps_known, one.steps_read) for one in found} == {(60, 6)}

@@ -15,6 +15,7 @@ from memory_api import Api, running
 from trilens.alert.slo.file import read_slo_file
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import build_app
+from trilens.serve.openapi import document
 from trilens.serve.own_queries import EmbeddedQueries, Matrix, Times
 from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.services import ObjectivesInForce, ServicesApi
@@ -76,6 +77,7 @@ def recorded() -> MemorySource:
     triton = {"job": "triton", "server": "triton", "model": "resnet"}
     tell("trilens:inference_requests:per_second", triton, 100)
     tell("trilens:inference_request_duration_mean:seconds", triton, 0.02)
+    tell("trilens:inference_requests:per_second", {**triton, "job": "ml/bert"}, 7)
     return source
 
 
@@ -121,7 +123,7 @@ def test_what_a_thousand_requests_and_a_million_tokens_cost(ask: Ask) -> None:
 
 
 def test_other_workloads_are_no_services(ask: Ask) -> None:
-    assert [one["name"] for one in data(ask("/api/services"))["services"]] == ["triton", "chat"]
+    assert [one["name"] for one in data(ask("/api/services"))["services"]] == ["ml/bert", "triton", "chat"]
 
 
 def test_an_objective_with_its_budget_and_how_fast_that_burns(ask: Ask) -> None:
@@ -180,6 +182,13 @@ def test_a_long_span_takes_the_worst_between_two_points(ask: Ask) -> None:
 
 def test_a_service_without_cluster_and_namespace(ask: Ask) -> None:
     assert data(ask("/api/services/-/-/triton"))["service"]["requests_per_s"] == 100
+
+
+def test_a_service_with_the_name_that_a_pod_monitor_gives(ask: Ask) -> None:
+    for written in ("ml%2Fbert", "ml/bert"):
+        service = data(ask(f"/api/services/-/-/{written}"))["service"]
+        assert (service["name"], service["requests_per_s"]) == ("ml/bert", 7)
+    assert "/api/services/{cluster}/{namespace}/{name}" in document()["paths"]
 
 
 def test_a_service_that_is_not_there(ask: Ask) -> None:

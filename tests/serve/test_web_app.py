@@ -35,7 +35,7 @@ def client(built: Path) -> Iterator[httpx.Client]:
         yield found
 
 
-@pytest.mark.parametrize("path", ["/", "/workloads/c/ns/PyTorchJob/a%2Fb", "/incidents/i-1", "/explore"])
+@pytest.mark.parametrize("path", ["/", "/workloads/c/ns/PyTorchJob/a", "/incidents/i-1", "/explore"])
 def test_each_address_of_a_page_gives_the_app(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-cache")
@@ -70,6 +70,13 @@ def test_the_app_needs_no_token_and_what_it_asks_for_does() -> None:
     assert (asked.status_code, asked.headers["www-authenticate"]) == (401, 'Bearer realm="trilens"')
 
 
+@pytest.mark.usefixtures("built")
+def test_what_asks_for_no_path_needs_a_token_too() -> None:
+    with running(Api(overrides={"server.token": "s3cret"}).build()) as url:
+        asked = httpx.Client().request("OPTIONS", url, extensions={"target": b"*"})
+    assert asked.status_code == 401
+
+
 def test_where_it_is_not_built_the_page_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_app, "files", lambda _package: tmp_path)
     with running(Api().build()) as url:
@@ -79,6 +86,4 @@ def test_where_it_is_not_built_the_page_says_how(tmp_path: Path, monkeypatch: py
 
 def test_the_server_knows_the_pages_that_the_app_has() -> None:
     paths = re.findall(r'path: "(/[^"]*)"', LISTED.read_text(encoding="utf-8"))
-    assert [re.sub(r":(\w+)", r"{\1}", path) for path in paths] == [
-        path.replace(":path", "") for path in web_app.PAGES
-    ]
+    assert [re.sub(r":(\w+)", r"{\1}", path) for path in paths] == [*web_app.PAGES]

@@ -189,6 +189,17 @@ def test_cost_is_of_the_last_days_and_goodput_of_the_last() -> None:
     assert spent[CHAT].amount is None
 
 
+def test_time_without_a_price_counts_for_goodput_as_any_other() -> None:
+    now_ms = NOW_MS // HOUR_MS * HOUR_MS + 60_000
+    this_ms = now_ms // HOUR_MS * HOUR_MS
+    train, part_ms = Holder(workload=TRAIN), HOUR_MS // 4
+    priced = row(this_ms, train, Bucket.PRODUCTIVE, ms=3 * part_ms)
+    unpriced = row(this_ms, train, Bucket.DATA_WAIT, ms=part_ms, price=None)
+    for rows in ((priced, unpriced), (unpriced, priced)):
+        spent = money_of(MemoryBook(hour(this_ms, *rows)), now_ms).figures(QueryGuard())
+        assert spent[TRAIN] == Spent(None, 0.75)
+
+
 class Counted(MemoryBook):
     asked = 0
 

@@ -17,7 +17,7 @@ from trilens.serve.pages.timeline_gpu_memory import GpuMemory
 from trilens.serve.pages.timeline_gpu_sums import gpu_sums, summed_layer
 from trilens.serve.pages.timeline_gpus import WorkloadGpus
 from trilens.serve.pages.timeline_grid import Grid, told
-from trilens.serve.pages.timeline_program import role_of, steps_per_second
+from trilens.serve.pages.timeline_program import role_of, steps_counted, steps_per_second
 from trilens.store.step_grids import StepTimes
 
 if TYPE_CHECKING:
@@ -90,6 +90,16 @@ def test_pods_phases_and_what_hit_them(whole: dict[str, Any]) -> None:
     assert [one["phase"] for one in platform["phases"]] == ["running", "restarting", "running"]
     (mark,) = platform["marks"]  # twice the same is one, and another workload's is none
     assert (mark["kind"], mark["code"], mark["text"], mark["count"]) == ("xid", 79, "fell off the bus", 2)
+
+
+def test_what_hit_others_takes_no_room_and_what_is_left_out_is_told(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.serve.pages.timeline.EVENTS_READ", 1)
+    answer = ask(**{"from": str(minute(-10) / 1000), "to": str(NOW_MS / 1000)}, points=40).json()
+    (mark,) = answer["data"]["platform"]["marks"]  # though the latest of all hit another workload
+    assert (mark["code"], mark["count"]) == (79, 1)
+    assert answer["warnings"] == ["only the latest 1 events are shown: a shorter span has others"]
 
 
 def test_gpus_as_recorded_else_as_their_exporter_said(whole: dict[str, Any]) -> None:
@@ -195,6 +205,30 @@ def test_a_long_step_is_a_low_rate_and_no_gap() -> None:
     wide = Grid(-30_000, 60_000, 2)  # it began in the middle of the first, and the second is not over
     assert steps_per_second(times, wide, 40_000) == pytest.approx([0.1, 0.1])
     assert np.isnan(steps_per_second(StepTimes(*([np.zeros(0, np.int64)] * 3)), grid, 0)).all()
+
+
+def every_tenth(first: int, last: int, attempt: int, from_s: int) -> StepTimes:
+    """Of a run that does one step a second, and tells of every tenth."""
+    step = np.arange(first, last, 10)
+    return StepTimes(step, np.full(len(step), attempt), (step - first + from_s) * 1_000_000)
+
+
+def test_steps_that_told_no_value_were_done_too() -> None:
+    rate = steps_per_second(every_tenth(10, 610, 0, 0), Grid(0, 60_000, 10), 600_000)
+    assert rate == pytest.approx(np.full(10, 1.0))
+    parts = every_tenth(10, 310, 0, 0), every_tenth(200, 500, 1, 300)  # it began again at an earlier step
+    times = StepTimes(
+        *(np.concatenate([getattr(one, name) for one in parts]) for name in StepTimes.__slots__)
+    )
+    assert steps_counted(times).tolist() == [10] * 60
+    assert steps_per_second(times, Grid(0, 60_000, 10), 600_000) == pytest.approx(np.full(10, 1.0))
+
+
+def test_steps_of_which_nothing_arrived_were_not_done_in_a_moment() -> None:
+    step = np.array([*range(10), *range(1_000, 1_010)])
+    times = StepTimes(step, np.zeros(20, np.int64), step * 1_000_000)
+    rate = steps_per_second(times, Grid(0, 10_000, 101), 1_010_000)
+    assert rate == pytest.approx(np.full(101, 1.0))
 
 
 class CountedQueries:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trilens.model.event import EventKind, EventRecord, Victim
+from trilens.model.gpu import Gpu, GpuKey
 from trilens.model.life import MembershipInterval
 from trilens.model.workload import GpuUuid, Membership, PodKey, WorkloadKey
 from trilens.store.events import EventRecords
@@ -55,6 +56,37 @@ def test_all_of_an_event_is_read_back_newest_first(engine: Engine) -> None:
     assert records.between(0, 10_000, node="gpu-1", limit=10) == [XID]
     assert records.between(0, 10_000, limit=1) == [UNKNOWN]
     assert records.between(6_001, 10_000, limit=10) == []
+
+
+def test_events_of_some_pods_are_found_among_many(engine: Engine) -> None:
+    others = [
+        replace(UNKNOWN, id=f"o{n}", t_ms=7_000, victims=(Victim("ml", "it's", "u1"),)) for n in range(3)
+    ]
+    records = told(engine, XID, UNKNOWN, *others)
+    span = (0, 10_000)
+    assert records.of_pods([("ml", "train-0", "u0")], *span, limit=1) == [XID], "by the name, without a uid"
+    assert records.of_pods([("", "", "gpu-1:523:1000"), ("ml", "a", "b")], *span, limit=9) == [XID]
+    assert len(records.of_pods([("ml", "renamed", "u1")], *span, limit=2)) == 2
+    assert records.of_pods([("ml", "it's", "u2")], *span, limit=9) == [], "a uid says more than a name"
+    assert records.of_pods([("ml", "train-0", "")], 5_001, 10_000, limit=9) == []
+    assert records.of_pods([], *span, limit=9) == []
+    very_many = [("ml", f"pod-{n}", f"uid-{n}") for n in range(20_000)]
+    assert records.of_pods([*very_many, ("ml", "train-0", "u0")], *span, limit=9) == [XID]
+
+
+def test_events_of_one_gpu_are_found_among_many(engine: Engine) -> None:
+    others = [replace(XID, id=f"o{n}", t_ms=7_000, uuid=GpuUuid("GPU-2"), gpu=1) for n in range(3)]
+    nameless = [replace(XID, node=f"gpu-{n}", id="line-9", uuid=None) for n in (1, 2)]
+    moved = replace(XID, node="gpu-2", id="line-8")
+    records = told(engine, XID, *others, *nameless, moved)
+    key = GpuKey(GpuUuid("GPU-1"))
+    places = [Gpu(key, "lab", "gpu-2", "0"), Gpu(key, "lab", "gpu-1", "0")]
+    found = records.of_gpu(places, 0, 10_000, limit=9)
+    assert sorted((one.node, one.id) for one in found) == [
+        ("gpu-1", "line-1"), ("gpu-1", "line-9"), ("gpu-2", "line-8")
+    ]  # fmt: skip
+    assert len(records.of_gpu([Gpu(key, "lab", "gpu-1", "MIG 0")], 0, 10_000, limit=9)) == 1
+    assert records.of_gpu(places, 5_001, 10_000, limit=9) == []
 
 
 def test_one_may_wait_until_it_is_on_disk(engine: Engine) -> None:

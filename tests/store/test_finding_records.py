@@ -123,6 +123,18 @@ def test_all_of_an_incident_is_read_back_the_latest_first(engine: Engine) -> Non
     assert records.open() == [OPEN]
 
 
+def test_incidents_of_one_workload_are_found_among_many(engine: Engine) -> None:
+    assert WHOLE.workload is not None
+    quoted = WHOLE.workload._replace(name='it\'s "quoted"')
+    others = [replace(OPEN, id=f"o{n}", subject=Subject(), workloads=("ml/Job/trainer",)) for n in range(3)]
+    others = [replace(one, symptoms=(), onset_ms=6_000) for one in others]
+    whole = replace(OVER, id="whole", workloads=(), symptoms=(), subject=Subject(workload=quoted))
+    _, records = kept(engine, incidents=[*others, OPEN, whole])
+    assert records.during(0, 10_000, naming=WHOLE.workload, limit=1) == [OPEN]
+    assert records.during(0, 10_000, naming=quoted) == [whole]
+    assert records.during(6_001, 10_000, naming=quoted) == []
+
+
 def test_what_is_over_for_long_expires_and_what_lasts_stays(engine: Engine) -> None:
     kept(engine, [replace(HEATED, ended_ms=None)], [replace(OVER, resolved_ms=None)])
     findings, incidents = kept(engine, [STALLED, HEATED], [OPEN, OVER])

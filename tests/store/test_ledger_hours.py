@@ -359,6 +359,20 @@ def test_a_day_that_lost_rows_is_made_again(engine: Engine, lost: str) -> None:
     assert Ledger(engine).settle() == 0
 
 
+def test_what_was_answered_without_lost_rows_is_not_answered_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.store.ledger._SETTLED_AGAIN", 1)
+    ledger = Ledger(engine)
+    ledger.write_all([FIRST, hour(24, row(24))])
+    ledger.settle()
+    engine.command("DELETE FROM ledger_days WHERE team = 'nlp'")
+    engine.command("DELETE FROM ledger_day_pairs WHERE one = 'nlp'")
+    assert amounts(ledger) == {"vision": 10}
+    assert ledger.settle() == 1
+    assert amounts(ledger) == {"vision": 10, "nlp": 7}
+
+
 def test_an_answer_that_nobody_could_read_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trilens.store.ledger_reads._MOST_SUMS", 2)
     ledger = Ledger(engine)

@@ -126,6 +126,21 @@ def test_of_the_open_hour_one_read_answers_whatever_is_asked(
     assert [len(one) for one in found] == [3, 3, 1, 0]
 
 
+def test_after_an_hour_of_many_lines_one_of_few_is_read_once_again(
+    ledger: Ledger, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(first: int) -> int:
+        reads.begin()
+        for by in ((Dimension.TEAM,), (Dimension.RUN,), (Dimension.WORKLOAD,)):
+            ledger.sums(by, Window(hour_ms(first), hour_ms(first + 1)))
+        return len(reads.told)
+
+    monkeypatch.setattr("trilens.store.ledger_reads._FEW_LINES", 1)
+    assert asked(5) == 3, "its lines, and then two that the engine adds up"
+    ledger.write(hour(6, row(6), upto=0.5))
+    assert asked(6) == 1
+
+
 def test_of_the_open_hour_nodes_and_names_of_workloads_are_asked_of_the_engine(ledger: Ledger) -> None:
     ledger.write(hour(5, row(5), row(5, quanta=9, node="n2"), row(5, TUNING), upto=0.6))
     by_node = ledger.sums([Dimension.NODE], Window(hour_ms(5), hour_ms(6)))
@@ -176,6 +191,17 @@ def test_parts_stand_in_the_order_of_the_whole(ledger: Ledger, tables: Engine) -
         ledger.write(hour(5, *alike, row(5, bucket=Bucket.STALLED, quanta=0)))  # it is over: read as one
         assert parted == Ledger(tables).sums(by, WINDOW), by
         ledger.write(hour(5, *alike, row(5, bucket=Bucket.STALLED, quanta=0), upto=0.6))
+
+
+def test_what_is_forgotten_while_it_is_read_is_not_kept() -> None:
+    memory = ledger_memory.RememberedAnswers()
+
+    def read() -> list[str]:
+        memory.forget()
+        return ["wrong"]
+
+    assert memory.of("a", read) == ["wrong"]
+    assert memory.of("a", lambda: ["right"]) == memory.of("a", read) == ["right"]
 
 
 def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from trilens.model.errors import StoreError
 from trilens.model.run import Ending
 from trilens.model.run_commit import RunCommit
 from trilens.model.run_sums import AttemptSpan, LastSteps, Tail
-from trilens.store.latest_steps import LatestSteps, time_of
+from trilens.store.latest_steps import MOST_LIVES, LatestSteps, time_of
 from trilens.store.run_memory import RunMemory
 from trilens.store.runs import RunRecords
 
@@ -100,6 +100,26 @@ def test_what_expires_is_forgotten(engine: Engine) -> None:
     later_ms = 1 << 42
     assert records.delete_expired(later_ms, later_ms) > 0
     assert (records.processes([RUN]), records.spans(RUN), records.latest([tail])) == ([], [], {})
+
+
+def test_what_expired_before_it_failed_is_forgotten_too(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = RunRecords(engine)
+    records.commit(RunCommit([facts()], [process(0, heard_ms=5)], [step(1)], positions=[position(0)]))
+    tail, later_ms = Tail(RUN, 0, 0, 0), 1 << 42
+    assert len(records.latest([tail])) == 1
+    command = engine.command
+
+    def fails(statement: str) -> None:
+        if statement.startswith("DELETE"):  # partitions went before
+            raise StoreError("the disk is full")
+        command(statement)
+
+    monkeypatch.setattr(engine, "command", fails)
+    with pytest.raises(StoreError):
+        records.delete_expired(later_ms, later_ms)
+    assert records.latest([tail]) == {}
 
 
 def test_the_last_steps_grow_with_what_is_written(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,3 +222,34 @@ def test_steps_that_nobody_asks_for_any_more_go() -> None:
     tail = Tail(RUN, 0, 0, 1_490)
     assert len(steps.of([tail])[RUN].times) == 10
     assert len(steps._lives[RUN, 0, 0].times) == 10
+
+
+def test_steps_of_a_life_that_nobody_asks_for_do_not_pile_up() -> None:
+    told: list[StepRecord] = [step(n) for n in range(3_000)]
+    reads: list[int] = []
+
+    def read(wanted: Sequence[Tail], _guard: object) -> dict[RunId, LastSteps]:
+        reads.append(wanted[0].first_step)
+        first = wanted[0].first_step
+        return {RUN: LastSteps([time_of(one) for one in told[first : first + 10]], {})}
+
+    steps = LatestSteps(read)
+    steps.of([Tail(RUN, 0, 0, 0)])
+    for n in range(1, 3_000):
+        steps.put([told[n]])
+    assert steps._lives == {}
+    assert steps.of([Tail(RUN, 0, 0, 2_490)])[RUN].times == [*map(time_of, told[2_490:2_500])]
+    assert reads == [0, 2_490], "who asks again has it read"
+
+
+def test_lives_asked_for_last_are_kept() -> None:
+    reads: list[int] = []
+
+    def read(wanted: Sequence[Tail], _guard: object) -> dict[RunId, LastSteps]:
+        reads.extend(tail.rank for tail in wanted)
+        return {}
+
+    steps = LatestSteps(read)
+    for rank in (*range(MOST_LIVES), 0, MOST_LIVES, 0, 1):
+        steps.of([Tail(RUN, rank, 0, 0)])
+    assert reads == [*range(MOST_LIVES), MOST_LIVES, 1]

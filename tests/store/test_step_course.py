@@ -55,6 +55,20 @@ def test_it_is_what_the_engine_adds_up(grids: StepGrids, monkeypatch: pytest.Mon
     assert shown(grids.course(RUN, *span)) == shown(added_up), "of more rows than are read"
 
 
+def test_its_steps_are_those_of_the_value_that_is_told_most(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seldom = [{"accuracy": 0.5} if n % 4 == 0 else {} for n in range(8)]
+    steps = [step(n, values={"loss": 1.0, **seldom[n]}) for n in range(8)]
+    RunRecords(engine).commit(RunCommit(steps=steps, positions=[position(0)]))
+    grids = StepGrids(engine)
+    for _ in range(2):
+        found = grids.course(RUN, 0, 9 * SECOND_US, 1)
+        assert [one.name for one in found.values] == ["loss", "accuracy"]
+        assert found.times.step.tolist() == [*range(8)]
+        monkeypatch.setattr("trilens.store.step_grids._ROWS_READ", 3)  # now the engine adds up
+
+
 def test_a_run_that_tells_of_no_value_has_its_steps(grids: StepGrids) -> None:
     found = grids.course(OTHER, 0, SECOND_US, 2)
     assert (found.values, found.times.step.tolist()) == ([], [1])

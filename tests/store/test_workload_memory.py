@@ -108,6 +108,16 @@ def test_what_is_not_on_disk_yet_is_waited_for() -> None:
     assert reads.read == 4
 
 
+def test_of_two_who_tell_of_it_at_once_the_later_is_waited_for() -> None:
+    written, reads = [7], Counted()
+    memory = WorkloadMemory(lambda: written[0])
+    for version in (8, 7):
+        memory.told(TRAIN, version)
+    memory.named(NAME, "PyTorchJob", reads)
+    memory.named(NAME, "PyTorchJob", reads)
+    assert reads.read == 2
+
+
 def test_what_is_told_while_it_is_read_makes_it_old() -> None:
     written, read = [7], [0]
     memory = WorkloadMemory(lambda: written[0])

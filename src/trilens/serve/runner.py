@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from trilens.model.errors import QueryCancelled, TrilensError
 from trilens.model.query import QueryGuard
 from trilens.serve.leaving import client_gone
+from trilens.serve.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +29,14 @@ class QueryRunner:
         self._limits = limits
         self._pool = ThreadPoolExecutor(limits.concurrency, thread_name_prefix="query")
         self._running: set[QueryGuard] = set()
+        self._waiting: set[Callable[[], None]] = set()  # of what nobody waits for
         self._stopping = False
+        self.side_by_side = SideBySide()
 
     @property
     def running(self) -> int:
         """Queries that wait or run."""
-        return len(self._running)
+        return len(self._running) + len(self._waiting)
 
     def guard(self, timeout_ms: int | None = None) -> QueryGuard:
         """The configured limits; a request may ask for less time, not for more."""
@@ -68,12 +71,14 @@ class QueryRunner:
         """In a thread of the pool, with nobody waiting for it: what goes wrong is only logged."""
         if self._stopping:
             return
-        guard = self.guard()
 
         def alone() -> None:
+            guard = self.guard()  # from now on: all threads may have been busy for longer than it allows
+            self._running.add(guard)
+            self._waiting.discard(alone)
             try:
-                guard.check()
-                work(guard)
+                if not self._stopping:
+                    work(guard)
             except TrilensError as e:
                 log.warning("what nobody waited for failed", extra={"error": str(e)})
             except Exception:
@@ -81,7 +86,7 @@ class QueryRunner:
             finally:
                 self._running.discard(guard)
 
-        self._running.add(guard)
+        self._waiting.add(alone)
         self._pool.submit(alone)
 
     def cancel_all(self) -> None:
@@ -93,6 +98,7 @@ class QueryRunner:
     def close(self) -> None:
         self.cancel_all()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self.side_by_side.close()
 
 
 async def _cancel_when_gone(request: Request, guard: QueryGuard) -> None:

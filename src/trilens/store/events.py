@@ -12,14 +12,19 @@ from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of, event_row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from trilens.model.event import EventRecord
+    from trilens.model.gpu import Gpu
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
     from trilens.store.record_writer import RecordWriter
 
-
 _HARDWARE: Final = sorted(code for code, xid in XIDS.items() if xid.asks in (Asks.GPU_RESET, Asks.NODE_OUT))
 _HOUR_MS: Final = 3_600_000
+_VICTIMS: Final = "JSONExtract(victims, 'Array(Tuple(String, String, String))')"
+# A uid is enough; without one the name counts, which has a slash in it where a uid has none.
+_VICTIM: Final = "if(one.3 = '', concat(one.1, '/', one.2), one.3)"
 
 
 class EventRecords:
@@ -49,14 +54,35 @@ class EventRecords:
         guard: QueryGuard | None = None,
     ) -> list[EventRecord]:
         """The latest `limit` of a span, both ends included, newest first."""
-        terms = [f"t_ms BETWEEN {from_ms} AND {to_ms}"]
-        if node is not None:
-            terms.append(f"node = {sql.text(node)}")
-        statement = (
-            f"SELECT {', '.join(EVENTS.columns)} FROM {EVENTS.name} FINAL WHERE {' AND '.join(terms)} "
-            f"ORDER BY t_ms DESC, node, number DESC LIMIT {limit}"
-        )
-        return [event_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+        term = f"node = {sql.text(node)}" if node is not None else None
+        return self._latest(term, from_ms, to_ms, limit, guard)
+
+    def of_pods(
+        self,
+        pods: Iterable[tuple[str, str, str]],
+        from_ms: int,
+        to_ms: int,
+        *,
+        limit: int,
+        guard: QueryGuard | None = None,
+    ) -> list[EventRecord]:
+        """The same of those that hit one of these, each (namespace, name, uid)."""
+        whose = {text for namespace, name, uid in pods for text in (uid, f"{namespace}/{name}") if text}
+        if not whose:
+            return []
+        hits = f"arrayExists(one -> {_VICTIM} IN {sql.text_list(sorted(whose))}, {_VICTIMS})"
+        return self._latest(hits, from_ms, to_ms, limit, guard)
+
+    def of_gpu(
+        self, places: Sequence[Gpu], from_ms: int, to_ms: int, *, limit: int, guard: QueryGuard | None = None
+    ) -> list[EventRecord]:
+        """The same of one GPU, by all places where it was. Some lines of a kernel name it by its number
+        alone: these are of the last place."""
+        last, nodes = places[-1], sql.text_list(sorted({one.node for one in places}))
+        names = [f"uuid = {sql.text(last.key.uuid)}"]
+        if last.index.isascii() and last.index.isdecimal():
+            names.append(f"(uuid IS NULL AND node = {sql.text(last.node)} AND gpu = {int(last.index)})")
+        return self._latest(f"node IN {nodes} AND ({' OR '.join(names)})", from_ms, to_ms, limit, guard)
 
     def hardware_faults(
         self, since_ms: int, *, guard: QueryGuard | None = None
@@ -79,3 +105,13 @@ class EventRecords:
             (node, GpuUuid(uuid) if uuid is not None else None, len(found), last_ms[node, uuid])
             for (node, uuid), found in sorted(hours.items(), key=lambda one: (one[0][0], one[0][1] or ""))
         ]
+
+    def _latest(
+        self, term: str | None, from_ms: int, to_ms: int, limit: int, guard: QueryGuard | None
+    ) -> list[EventRecord]:
+        terms = [f"t_ms BETWEEN {from_ms} AND {to_ms}", *([term] if term is not None else [])]
+        statement = (
+            f"SELECT {', '.join(EVENTS.columns)} FROM {EVENTS.name} FINAL WHERE {' AND '.join(terms)} "
+            f"ORDER BY t_ms DESC, node, number DESC LIMIT {limit}"
+        )
+        return [event_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]

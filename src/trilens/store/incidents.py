@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trilens.store import sql
 from trilens.store.finding_rows import INCIDENTS, incident_of, incident_row
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
+    from trilens.model.workload import WorkloadKey
     from trilens.store.engine import Engine
     from trilens.store.record_writer import RecordWriter
 
@@ -33,10 +36,21 @@ class IncidentRecords:
         return found[0] if found else None
 
     def during(
-        self, from_ms: int, to_ms: int, *, limit: int | None = None, guard: QueryGuard | None = None
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        naming: WorkloadKey | None = None,
+        limit: int | None = None,
+        guard: QueryGuard | None = None,
     ) -> list[Incident]:
-        """Those that lasted at some time of it, both ends included, the latest first; at most so many."""
+        """Those that lasted at some time of it, both ends included, the latest first; at most so many.
+        `naming` leaves out those that tell nothing of a workload of this name."""
         condition = f"onset_ms <= {to_ms} AND (to_ms IS NULL OR to_ms >= {from_ms})"
+        if naming is not None:
+            names = (naming, f"{naming.namespace}/{naming.kind}/{naming.name}")
+            written = (sql.text(msgspec.json.encode(name).decode()) for name in names)
+            condition += f" AND ({' OR '.join(f'position(body, {text}) > 0' for text in written)})"
         return self._incidents(condition, guard, limit)
 
     def open(self) -> list[Incident]:

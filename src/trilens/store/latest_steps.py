@@ -1,5 +1,6 @@
 """The last steps of lives that were asked for lately, kept as they stand on disk: of a run with thousands of
-ranks those of one lie far apart, and a page asks every few seconds."""
+ranks those of one lie far apart, and a page asks every few seconds. As a RunMemory it is told by
+whoever writes what is on disk now."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     Life = tuple[RunId, int, int]  # with its rank and attempt
 
 MOST_LIVES: Final = 64
-_MOST_STEPS: Final = 1_000  # of one; those that nobody asks for any more go
+_MANY_STEPS: Final = 500  # of one: those that nobody asks for any more go
+_MOST_STEPS: Final = 2_000  # of one for which nobody has asked meanwhile: it goes itself
 
 
 class _Kept:
@@ -44,7 +46,7 @@ class _Kept:
             self.times.sort(key=lambda one: one.n)
 
     def since(self, first_step: int) -> LastSteps | None:
-        if len(self.times) > _MOST_STEPS and first_step > self.first_step:
+        if len(self.times) > _MANY_STEPS and first_step > self.first_step:
             self.times = [one for one in self.times if one.step >= first_step]
             self.first_step = first_step
         times = [one for one in self.times if one.step >= first_step]
@@ -69,13 +71,13 @@ class LatestSteps:
         """Of runs that have any; one life of each."""
         if len(wanted) > MOST_LIVES:
             return dict(self._read(wanted, guard))
-        if self._missing(wanted):
+        found = self._known(wanted)
+        if found is None:
             with self._reading:
-                missing = self._missing(wanted)
-                if missing:
-                    return self._read_in(wanted, missing, guard)
-        with self._lock:
-            return self._found(wanted, self._lives)
+                found = self._known(wanted)
+                if found is None:
+                    found = self._read_in(wanted, guard)
+        return found
 
     def put(self, written: Iterable[StepRecord]) -> None:
         """They are on disk."""
@@ -86,6 +88,8 @@ class LatestSteps:
                 life = (step.run, step.rank, step.attempt)
                 if (kept := self._lives.get(life)) is not None:
                     kept.add(step)
+                    if len(kept.times) > _MOST_STEPS:
+                        del self._lives[life]
                 if life in self._meanwhile:
                     self._meanwhile[life].append(step)
 
@@ -94,15 +98,20 @@ class LatestSteps:
         with self._lock:
             self._lives, self._forgotten = {}, self._forgotten + 1
 
-    def _missing(self, wanted: Sequence[Tail]) -> list[Tail]:
+    def _known(self, wanted: Sequence[Tail]) -> dict[RunId, LastSteps] | None:
         with self._lock:
-            known = ((tail, self._lives.get(_life(tail))) for tail in wanted)
-            return [tail for tail, kept in known if kept is None or kept.first_step > tail.first_step]
+            if self._missing(wanted):
+                return None
+            self._asked_for({_life(tail): self._lives[_life(tail)] for tail in wanted})
+            return self._found(wanted, self._lives)
 
-    def _read_in(
-        self, wanted: Sequence[Tail], missing: Sequence[Tail], guard: QueryGuard | None
-    ) -> dict[RunId, LastSteps]:
+    def _missing(self, wanted: Sequence[Tail]) -> list[Tail]:
+        known = ((tail, self._lives.get(_life(tail))) for tail in wanted)
+        return [tail for tail, kept in known if kept is None or kept.first_step > tail.first_step]
+
+    def _read_in(self, wanted: Sequence[Tail], guard: QueryGuard | None) -> dict[RunId, LastSteps]:
         with self._lock:
+            missing = self._missing(wanted)
             self._meanwhile = {_life(tail): [] for tail in missing}
             lives, forgotten = dict(self._lives), self._forgotten
         try:
@@ -117,10 +126,15 @@ class LatestSteps:
                 for step in newer[_life(tail)]:
                     kept.add(step)
             if forgotten == self._forgotten:
-                self._lives |= {_life(tail): lives[_life(tail)] for tail in missing}
-                for oldest in [*self._lives][:-MOST_LIVES]:
-                    del self._lives[oldest]
+                self._asked_for({_life(tail): lives[_life(tail)] for tail in missing})
             return self._found(wanted, lives)
+
+    def _asked_for(self, lives: Mapping[Life, _Kept]) -> None:
+        for life, kept in lives.items():
+            self._lives.pop(life, None)
+            self._lives[life] = kept  # the last asked for at the end
+        for oldest in [*self._lives][:-MOST_LIVES]:
+            del self._lives[oldest]
 
     def _found(self, wanted: Sequence[Tail], lives: Mapping[Life, _Kept]) -> dict[RunId, LastSteps]:
         each = ((tail, lives.get(_life(tail))) for tail in wanted)

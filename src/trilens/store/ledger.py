@@ -5,10 +5,8 @@ See docs/decisions/ledger-hours.md.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +14,7 @@ import pyarrow as pa
 
 from trilens.store.ledger_damage import damaged_hours
 from trilens.store.ledger_days import DAYS_MADE, LedgerDays
+from trilens.store.ledger_expiry import delete_months, month_of
 from trilens.store.ledger_reads import LedgerReads, between
 from trilens.store.ledger_rows import (
     BILLS,
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
     from trilens.model.ledger_sums import Window
     from trilens.model.query import QueryGuard
     from trilens.store.engine import Engine
-
-log = logging.getLogger(__name__)
 
 # Whose money it is and for what: what moved between these is a correction that somebody sees.
 _MOVED_BETWEEN: Final = (
@@ -147,8 +144,8 @@ class Ledger:
     def settle(self) -> int:
         """Make the days that are over and are not made of the hours that count now, and delete rows that no
         longer count; returns how many days. Answers are the same before and after, and quicker after."""
-        if self._settled % _SETTLED_AGAIN == 0:
-            self._days.distrust()
+        if self._settled % _SETTLED_AGAIN == 0 and self._days.distrust():
+            self._reads.forget()
         self._settled += 1
         made = 0
         for day_ms, hours in self._days.due():
@@ -162,16 +159,9 @@ class Ledger:
 
     def delete_before(self, before_ms: int) -> int:
         """Whole months that were over before then; returns how many rows."""
-        until_ms = _month_of(before_ms)
-        deleted = 0
+        until_ms = month_of(before_ms)
         with self._writing:
-            for table, column in ((ROWS, "hour_ms"), (BILLS, "hour_ms"), (DAYS, "day_ms"), (PAIRS, "day_ms")):
-                deleted += self._drop_months(table, column, until_ms)
-            for table, column in ((HOURS, "hour_ms"), (DAYS_MADE, "day_ms")):
-                condition = f"{column} < {until_ms}"
-                if count := self._count(table, condition):
-                    self._engine.command(f"DELETE FROM {table} WHERE {condition}")
-                    deleted += count
+            deleted = delete_months(self._engine, until_ms)
             gone = [hour_ms for hour_ms in self._hours if hour_ms < until_ms]
             for hour_ms in gone:
                 del self._hours[hour_ms]
@@ -278,20 +268,6 @@ class Ledger:
         )
         return {row["hour_ms"]: int(max(row["gained"], row["lost"])) for row in found.to_pylist()}
 
-    def _drop_months(self, table: str, column: str, until_ms: int) -> int:
-        found = self._engine.query_arrow(
-            f"SELECT _partition_id AS id, max({column}) AS last, count() AS n "
-            f"FROM {table} GROUP BY id HAVING last < {until_ms} ORDER BY id"
-        ).to_pylist()
-        for month in found:
-            log.info("an old month goes", extra={"table": table, "rows": month["n"]})
-            self._engine.command(f"ALTER TABLE {table} DROP PARTITION ID '{month['id']}'")
-        return sum(month["n"] for month in found)
-
-    def _count(self, table: str, condition: str) -> int:
-        found = self._engine.query_arrow(f"SELECT count() AS n FROM {table} WHERE {condition}")
-        return int(found["n"][0].as_py())
-
 
 def _hours_named(engine: Engine) -> dict[int, Named]:
     found = engine.query_arrow(
@@ -308,11 +284,6 @@ def _last_named(engine: Engine) -> tuple[int, list[int]]:
         f"SELECT max(version) AS last, argMax(stale, version) AS stale FROM ({both})"
     ).to_pylist()[0]
     return found["last"], found["stale"]
-
-
-def _month_of(moment_ms: int) -> int:
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp() * 1000)
 
 
 def _numbered(content: pa.Table, number: int) -> pa.Table:

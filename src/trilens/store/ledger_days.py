@@ -128,9 +128,9 @@ class LedgerDays:
         with self._numbers.naming(number, *instead_of):
             self._made[day_ms] = Day(number, hours, has_pairs=True)
 
-    def distrust(self) -> None:
+    def distrust(self) -> bool:
         """Days that do not come to what their hours came to are not read, and made again: the engine sets
-        aside what it cannot read."""
+        aside what it cannot read. Returns whether there are any."""
         tables = self._engine.query_arrow(
             "SELECT written, count() AS tables, min(gpu_ms) AS least_ms, max(gpu_ms) AS most_ms, "
             "min(quanta) AS least, max(quanta) AS most FROM ("
@@ -144,6 +144,7 @@ class LedgerDays:
             "ORDER BY hour_ms, revision DESC LIMIT 1 BY hour_ms"
         ).to_pylist()
         of_hours = {one["written"]: (one["gpu_ms"], one["quanta"]) for one in hours}
+        has_lost = False
         for day_ms, made in [*self._made.items()]:
             if not of_hours.keys() >= {*made.hours}:
                 continue  # one of them is another by now
@@ -153,6 +154,8 @@ class LedgerDays:
             if gpu_ms and there.get(made.written) != (parts, gpu_ms, gpu_ms, quanta, quanta):
                 log.warning("a day of the ledger has lost rows, and is made again", extra={"day": day_ms})
                 self._made[day_ms] = made._replace(hours=())
+                has_lost = True
+        return has_lost
 
     def forget_before(self, until_ms: int) -> None:
         for day_ms in [day_ms for day_ms in self._made if day_ms < until_ms]:

@@ -1,7 +1,7 @@
 """What was asked of the ledger, remembered: several pages and viewers ask the same between two bookings.
 
 The rows of an hour carry a number, and another one once they are others. What was found for certain numbers
-would be found again, so an answer holds as long as all hours of its window have these.
+would be found again, so an answer holds as long as all hours of its window have these, and no rows are lost.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class RememberedAnswers:
         self._lock = threading.Lock()
         self._found: dict[Hashable, tuple[Any, ...]] = {}
         self._lines = 0
+        self._forgotten = 0
 
     def of(self, question: Hashable, read: Callable[[], list[T]]) -> list[T]:
         """What was found before, or else what `read` finds now."""
@@ -35,14 +36,22 @@ class RememberedAnswers:
             if known is not None:
                 self._found[question] = known  # the latest asked for last
                 return [*known]
+            forgotten = self._forgotten
         found = read()
-        self._keep(question, found)
+        self._keep(question, found, forgotten)
         return found
 
-    def _keep(self, question: Hashable, found: Sequence[Any]) -> None:
+    def forget(self) -> None:
+        """Rows were lost: what was found without them is wrong."""
+        with self._lock:
+            self._found, self._lines, self._forgotten = {}, 0, self._forgotten + 1
+
+    def _keep(self, question: Hashable, found: Sequence[Any], forgotten: int) -> None:
         if len(found) > _MOST_LINES:
             return
         with self._lock:
+            if forgotten != self._forgotten:
+                return
             self._lines += 1 + len(found) - self._let_go(question)
             self._found[question] = tuple(found)
             while self._lines > _ALL_LINES:

@@ -57,11 +57,15 @@ class LedgerReads:
         self._days = days
         self._answers = RememberedAnswers()
         self._booked = RememberedHours()
-        self._has_few_lines = True  # of the open hour, until it is known better
+        self._large_ms: int | None = None  # the last open hour that had more than a few lines
 
     def changed(self, hours: Iterable[int]) -> None:
         """What is told of these may be another by now, or is deleted."""
         self._booked.changed(hours)
+
+    def forget(self) -> None:
+        """Days were read that had lost rows."""
+        self._answers.forget()
 
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[BookedHour]:
         asked = self._within(from_ms, to_ms)
@@ -140,9 +144,10 @@ class LedgerReads:
         guard: QueryGuard | None,
     ) -> list[Sum]:
         def read() -> list[Sum]:
-            if self._has_few_lines and self._is_open(numbers) and is_in_lines(by, window.where):
+            if self._is_open(numbers) and is_in_lines(by, window.where):
                 ((hour_ms, _),) = numbers
-                return of_lines(self._lines(hour_ms, numbers, counts, guard), hour_ms, by, window.where)
+                if hour_ms != self._large_ms:
+                    return of_lines(self._lines(hour_ms, numbers, counts, guard), hour_ms, by, window.where)
             return self._read_sums(by, window, counts, guard)
 
         return self._answers.of(("sums", *by, *_asked(window), numbers), read)
@@ -151,7 +156,8 @@ class LedgerReads:
         """Of the open hour: read once for all who ask until the next booking."""
         window = Window(hour_ms, hour_ms + HOUR_MS)
         lines = self._answers.of(("lines", numbers), lambda: self._read_sums(OF_LINES, window, counts, guard))
-        self._has_few_lines = len(lines) <= _FEW_LINES
+        if len(lines) > _FEW_LINES:
+            self._large_ms = hour_ms
         return lines
 
     def _read_sums(

@@ -108,11 +108,14 @@ class RunRecords:
 
     def delete_expired(self, before_ms: int, steps_before_ms: int) -> int:
         """Steps and samples that came before `steps_before_ms`, all else before the other; how many rows."""
-        deleted = delete_expired_runs(self._engine, before_ms, steps_before_ms)
-        if deleted:
-            self._processes.forget()
-            self._positions.forget()
-            self._latest.forget()
+        deleted: int | None = None
+        try:
+            deleted = delete_expired_runs(self._engine, before_ms, steps_before_ms)
+        finally:
+            if deleted != 0:  # where it failed, some may be gone
+                self._processes.forget()
+                self._positions.forget()
+                self._latest.forget()
         return deleted
 
     def runs(

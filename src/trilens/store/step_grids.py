@@ -52,7 +52,7 @@ class ValueSlots:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTimes:
-    """When each step began, by time."""
+    """When steps began, by time: those that told of some value, or where no step did, all."""
 
     step: Ints
     attempt: Ints
@@ -141,22 +141,23 @@ class StepGrids:
         found = self._engine.query_arrow(
             f"SELECT value, intDiv(t_us - {start_us}, {width_us}) AS slot, "
             "sumIf(total, isFinite(total)) / sumIf(told, isFinite(total)) AS mean, max(step) AS last, "
-            "toInt64(countIf(NOT isFinite(total))) AS odd "
+            "toInt64(countIf(NOT isFinite(total))) AS odd, toInt64(count()) AS rows "
             f"FROM {CURVES.name} WHERE {_of(run)} AND {_began(start_us, width_us * slots)} "
             "GROUP BY value, slot ORDER BY value, slot",
             guard=guard,
         )
         names = found["value"].to_pylist()
-        slot, step, odd = (_ints(found, name) for name in ("slot", "last", "odd"))
+        slot, step, odd, rows = (_ints(found, name) for name in ("slot", "last", "odd", "rows"))
         mean = _floats(found, "mean")
         every = []
         first = 0
         for name in dict.fromkeys(names):
             end = first + names.count(name)
             each = slice(first, end)
-            every.append(ValueSlots(name, slot[each], mean[each], step[each], odd[each]))
+            value = ValueSlots(name, slot[each], mean[each], step[each], odd[each])
+            every.append((int(rows[each].sum()), value))
             first = end
-        return sorted(every, key=lambda one: -len(one.slot))
+        return _most_told_first(every)
 
     def times(
         self, run: RunId, value: str | None, from_us: int, to_us: int, guard: QueryGuard | None = None
@@ -232,10 +233,17 @@ def course_of(found: pa.Table, start_us: int, width_us: int, slots: int) -> RunC
     for at, name in enumerate(names):
         cells = slice(at * slots, (at + 1) * slots)
         slot = np.flatnonzero(there[cells])
-        every.append(ValueSlots(name, slot, mean[cells][slot], last[cells][slot], odd[cells][slot]))
-    every.sort(key=lambda one: (-len(one.slot), one.name))
-    is_clock = code == names.index(every[0].name)
-    return RunCourse(every, _times_of(step[is_clock], attempt[is_clock], t_us[is_clock]))
+        value = ValueSlots(name, slot, mean[cells][slot], last[cells][slot], odd[cells][slot])
+        every.append((int(there[cells].sum()), value))
+    values = _most_told_first(every)
+    is_clock = code == names.index(values[0].name)
+    return RunCourse(values, _times_of(step[is_clock], attempt[is_clock], t_us[is_clock]))
+
+
+def _most_told_first(values: Iterable[tuple[int, ValueSlots]]) -> list[ValueSlots]:
+    """Each comes with its rows: how many slots it has says more, where there are many."""
+    ordered = sorted(values, key=lambda one: (-len(one[1].slot), -one[0], one[1].name))
+    return [value for _, value in ordered]
 
 
 def _times_of(step: Ints, attempt: Ints, t_us: Ints) -> StepTimes:

@@ -41,7 +41,7 @@ class WorkloadMemory:
         """Something of it is on its way to disk."""
         name = (key.cluster, key.namespace, key.name)
         with self._lock:
-            self._told[name] = version
+            self._told[name] = max(version, self._told.get(name, 0))  # two threads may tell of it at once
             for kept in [kept for kept in self._kept if kept[0] == name]:
                 del self._kept[kept]
             if len(self._told) > _MOST_TOLD:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trilens.alert.incidents.told import workload_name
+from trilens.serve.pages.incident_names import clusters_of, may_be_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +31,8 @@ class WorkloadHealth:
     def __init__(self, findings: Iterable[FindingInterval], incidents: Iterable[Incident]) -> None:
         self._by_key: dict[WorkloadKey, Ill] = {}
         self._by_run: dict[str, Ill] = {}
-        self._by_name: dict[str, Ill] = {}  # which is all that an incident has of most that suffer
+        # A name is all that an incident has of most that suffer; beside it the clusters where it is.
+        self._by_name: defaultdict[str, dict[frozenset[str], Ill]] = defaultdict(dict)
         for incident in incidents:
             ill = Ill(incident.severity, incident.title, incident.onset_ms, incident.id)
             subjects = (incident.subject, *(one.subject for one in incident.symptoms if one.ended_ms is None))
@@ -38,8 +41,9 @@ class WorkloadHealth:
                     _keep(self._by_key, subject.workload, ill)
                 elif subject.run is not None:
                     _keep(self._by_run, subject.run, ill)
+            clusters = clusters_of(incident)
             for name in incident.workloads:
-                _keep(self._by_name, name, ill)
+                _keep(self._by_name[name], clusters, ill)
         for interval in findings:
             finding = interval.finding
             ill = Ill(finding.severity, finding.text, finding.onset_ms, None)
@@ -52,8 +56,8 @@ class WorkloadHealth:
         found: list[Ill | None] = [self._by_run.get(run) if run is not None else None]
         if workload is not None:
             found.append(self._by_key.get(workload))
-            if self._by_name:
-                found.append(self._by_name.get(workload_name(workload)))
+            named = self._by_name.get(workload_name(workload), {}) if self._by_name else {}
+            found += [ill for clusters, ill in named.items() if may_be_in(workload.cluster, clusters)]
         known = [one for one in found if one is not None]
         return min(known, key=_gravity, default=None)
 

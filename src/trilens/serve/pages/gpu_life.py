@@ -22,7 +22,6 @@ from trilens.serve.pages.gpu_life_answers import (
     ReportingSpan,
 )
 from trilens.serve.pages.gpu_life_curves import life_curves, moments
-from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.routes import route
 from trilens.store.workloads import Span
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from trilens.ledger.source import LedgerBook
-    from trilens.model.gpu import BindingInterval, GpuInterval
+    from trilens.model.gpu import BindingInterval, Gpu, GpuInterval
     from trilens.model.query import QueryGuard
     from trilens.serve.detection.finding_log import FindingLog
     from trilens.serve.gpu_bindings import GpuBindings
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/api/gpus/{uuid}/life"
 _SHOWN_MS: Final = 12 * 3_600_000
-_MOST_EVENTS: Final = 2_000  # read of its node: a broken GPU may write thousands of lines an hour
-_EVENTS_SHOWN: Final = 200
+_EVENTS_SHOWN: Final = 200  # a broken GPU may write thousands of lines an hour
 _UUID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _NO_CURVES: Final = LifeCurves([], [], [], [], [])
 
@@ -74,7 +72,6 @@ class GpuLifeApi(PageApi):
         self._asked = asked
         self._bindings = bindings
         self._questions = questions
-        self._side_by_side = SideBySide()
 
     def routes(self) -> list[Route]:
         return [route(PATH, self.show)]
@@ -91,13 +88,13 @@ class GpuLifeApi(PageApi):
             known = self._gpus.gpus_named({uuid}, to_ms, guard) if is_one else []
             if not known:
                 raise NotFound(f"no GPU {uuid!r} is known at that time", hint="/api/fleet has them all")
-            gpu, begin = known[-1].gpu, self._side_by_side.begin
-            span = (from_ms, to_ms)
-            spent = begin(lambda: self._buckets(uuid, span, guard))
-            happened = begin(lambda: self._what_happened(uuid, gpu.node, gpu.index, span, guard))
-            found = begin(lambda: self._found(uuid, span))
-            held = self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard)
-            buckets, currency = spent()
+            gpu, places, span = known[-1].gpu, [one.gpu for one in known], (from_ms, to_ms)
+            with self._questions.runner.side_by_side.reading(guard) as reads:
+                spent = reads.begin(lambda: self._buckets(uuid, span, guard))
+                happened = reads.begin(lambda: self._what_happened(places, span, warnings, guard))
+                found = reads.begin(lambda: self._found(uuid, span))
+                held = self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard)
+                (buckets, currency), events, findings = spent(), happened(), found()
             return GpuLife(
                 uuid,
                 gpu.cluster,
@@ -110,8 +107,8 @@ class GpuLifeApi(PageApi):
                 min(one.from_ms for one in known),
                 held,
                 [ReportingSpan(one.from_ms, one.to_ms, one.gpu.node) for one in _within(known, span)],
-                happened(),
-                found(),
+                events,
+                findings,
                 curves,
                 buckets,
                 currency,
@@ -153,16 +150,16 @@ class GpuLifeApi(PageApi):
         return found
 
     def _what_happened(
-        self, uuid: str, node: str, number: str, span: tuple[int, int], guard: QueryGuard
+        self, places: Sequence[Gpu], span: tuple[int, int], warnings: list[str], guard: QueryGuard
     ) -> list[LifeEvent]:
-        """Newest first. Some lines of a kernel name the GPU by its number alone."""
-        told = self._events.between(*span, node=node, limit=_MOST_EVENTS, guard=guard)
-        own = [
+        """Newest first."""
+        told = self._events.of_gpu(places, *span, limit=_EVENTS_SHOWN + 1, guard=guard)
+        if len(told) > _EVENTS_SHOWN:
+            warnings.append(f"only the latest {_EVENTS_SHOWN:,} events are shown: a shorter span has others")
+        return [
             LifeEvent(one.t_ms, one.kind.value, one.code, one.title, one.asks, one.text)
-            for one in told
-            if one.uuid == uuid or (one.uuid is None and one.gpu is not None and str(one.gpu) == number)
+            for one in told[:_EVENTS_SHOWN]
         ]
-        return own[:_EVENTS_SHOWN]
 
     def _found(self, uuid: str, span: tuple[int, int]) -> list[LifeFinding]:
         return [

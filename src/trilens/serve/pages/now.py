@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from trilens.ledger.answers.cost import whole_hours
 from trilens.model.ledger import HOUR_MS
@@ -13,7 +14,7 @@ from trilens.serve.money.cost_params import read_window
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.now_answers import NowPageAnswer
 from trilens.serve.pages.now_changes import DAY_MS, before, changes, new_incidents
-from trilens.serve.pages.now_money import INCIDENTS, incidents_now, money_now, unbooked_gpus
+from trilens.serve.pages.now_money import INCIDENTS, incidents_now, lost_by, money_now, unbooked_gpus
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class NowApi(PageApi):
         self._clock_s = clock_s
         self._known: dict[tuple[int, int], _Known] = {}
         self._renewing: set[tuple[int, int]] = set()
-        self._at_work = threading.Lock()
+        self._lock = threading.Lock()
+        self._turns: WeakValueDictionary[tuple[int, int], threading.Lock] = WeakValueDictionary()
         self._before: tuple[int, Before | None] = (0, None)
 
     def routes(self) -> list[Route]:
@@ -111,6 +113,7 @@ class NowApi(PageApi):
             list(money.gpus) if money.gpus is not None else unbooked_gpus(gpus),
             incidents_now(lasting, money),
             max(0, len(lasting) - INCIDENTS),
+            lost_by(lasting, money.currency),
             money.money,
             list(money.teams),
             list(money.workloads),
@@ -121,36 +124,51 @@ class NowApi(PageApi):
     def _looked_up(self, window: Window, now_ms: int, guard: QueryGuard) -> _Known:
         """What is not fresh is told once more, while it is worked out anew for those who come next."""
         key = window.from_ms, window.to_ms
-        with self._at_work:  # who comes meanwhile waits for the same
+        known = self._lasting_one(key)
+        if known is None:
+            with self._turn(key):  # who comes meanwhile waits for the same
+                known = self._lasting_one(key)
+                if known is None:
+                    known = self._made(window, now_ms, guard)
+                    self._keep(key, known)
+        elif self._clock_s() - known.made_s > _FRESH_S:
+            self._make_later(window, now_ms)
+        return known
+
+    def _lasting_one(self, key: tuple[int, int]) -> _Known | None:
+        with self._lock:
             known = self._known.get(key)
-            age_s = self._clock_s() - known.made_s if known is not None else 0.0
-            if known is None or age_s > _OLD_S:
-                known = self._made(window, now_ms, guard)
-                self._keep(key, known)
-            elif age_s > _FRESH_S:
-                self._make_later(window, now_ms)
-            return known
+        return known if known is not None and self._clock_s() - known.made_s <= _OLD_S else None
+
+    def _turn(self, key: tuple[int, int]) -> threading.Lock:
+        """One for each span, as long as somebody has it: who looks at another span does not wait."""
+        with self._lock:
+            turn = self._turns.get(key)
+            if turn is None:
+                turn = self._turns[key] = threading.Lock()
+            return turn
 
     def _make_later(self, window: Window, now_ms: int) -> None:
         key = window.from_ms, window.to_ms
-        if key not in self._renewing:
+        with self._lock:
+            if key in self._renewing:
+                return
             self._renewing.add(key)
-            self._questions.runner.later(lambda guard: self._renew(window, now_ms, guard))
+        self._questions.runner.later(lambda guard: self._renew(window, now_ms, guard))
 
     def _renew(self, window: Window, now_ms: int, guard: QueryGuard) -> None:
         key = window.from_ms, window.to_ms
         try:
-            known = self._made(window, now_ms, guard)
-            with self._at_work:
-                self._keep(key, known)
+            self._keep(key, self._made(window, now_ms, guard))
         finally:
             self._renewing.discard(key)
 
     def _keep(self, key: tuple[int, int], known: _Known) -> None:
-        self._known.pop(key, None)
-        self._known[key] = known
-        while len(self._known) > _KEPT_SPANS:
-            del self._known[next(iter(self._known))]
+        with self._lock:
+            self._known.pop(key, None)
+            self._known[key] = known
+            while len(self._known) > _KEPT_SPANS:
+                del self._known[next(iter(self._known))]
 
     def _made(self, window: Window, now_ms: int, guard: QueryGuard) -> _Known:
         was = self._compared(now_ms, guard)

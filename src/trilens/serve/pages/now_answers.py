@@ -124,7 +124,8 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class NowPageAnswer(msgspec.Struct, frozen=True):
-    """`compared_ms` is the same time yesterday, or the first hour that is known where that is later."""
+    """`compared_ms` is the same time yesterday, or the first hour that is known where that is later.
+    `incidents` are the gravest, and `incidents_lost` is of all that are open, as far as it is known."""
 
     now_ms: int
     currency: str | None
@@ -134,6 +135,7 @@ class NowPageAnswer(msgspec.Struct, frozen=True):
     gpus: list[GpuState]
     incidents: list[IncidentNow]
     more_incidents: int
+    incidents_lost: str | None
     money: RangeMoney
     teams: list[SpenderNow]
     workloads: list[SpenderNow]

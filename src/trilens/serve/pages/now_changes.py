@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.ledger.answers.burn import burn
-from trilens.model.ledger import HOUR_MS, as_amount
-from trilens.serve.money.cost_view import amount_text, decimal_text
+from trilens.model.ledger import HOUR_MS
+from trilens.serve.money.cost_view import amount_text
 from trilens.serve.pages.now_answers import ChangedRate, Changes, LostGpus, NewIncidents
+from trilens.serve.pages.now_money import lost_by
 from trilens.serve.pages.now_rates import BY
 
 if TYPE_CHECKING:
@@ -78,12 +79,8 @@ def changes(
 
 def new_incidents(known: Iterable[Incident], since_ms: int, currency: str) -> NewIncidents:
     new = [one for one in known if one.detected_ms >= since_ms and one.merged_into is None]
-    lost = [one.lost_quanta for one in new if one.lost_quanta is not None and one.currency == currency]
-    return NewIncidents(
-        len(new),
-        sum(one.resolved_ms is not None for one in new),
-        decimal_text(as_amount(sum(lost))) if lost else None,
-    )
+    over = sum(one.resolved_ms is not None for one in new)
+    return NewIncidents(len(new), over, lost_by(new, currency))
 
 
 def _teams(now: Mapping[Spender, Spent], was: Mapping[Spender, Spent]) -> list[ChangedRate]:

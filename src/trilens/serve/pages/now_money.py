@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trilens.alert.incidents.told import workload_name
 from trilens.ledger.answers import sharing
 from trilens.ledger.answers.burn import burn
 from trilens.ledger.answers.why import FOR_NOTHING
@@ -13,6 +15,7 @@ from trilens.serve.doubt_answer import DoubtAnswer
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.money.cost_causes import why_answer
 from trilens.serve.money.cost_view import amount_text
+from trilens.serve.pages.incident_names import clusters_of, may_be_in
 from trilens.serve.pages.now_answers import BurnNow, GpuState, IncidentNow, RangeMoney, SpenderNow
 from trilens.serve.pages.now_rates import BY, STATES, Rates, gpu_states, rates_of, spent_in
 
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from trilens.serve.money.cost_answers import WhyAnswer
     from trilens.serve.pages.now_changes import Before
     from trilens.serve.pages.now_rates import Spender, Spent
+
+    # Quanta of workloads as incidents name them, in each cluster.
+    PerHour = Mapping[str, Mapping[str, int]]
 
 INCIDENTS: Final = 20
 _SPENDERS: Final = 8
@@ -48,7 +54,7 @@ class MoneyNow:
     money: RangeMoney
     teams: Sequence[SpenderNow]
     workloads: Sequence[SpenderNow]
-    per_hour: Mapping[str, int]  # of workloads as incidents name them, in quanta
+    per_hour: PerHour
     doubts: Sequence[DoubtAnswer]
 
 
@@ -106,12 +112,11 @@ def unbooked_gpus(now: GpusNow) -> list[GpuState]:
     return [GpuState(name, counts.get(name, 0), None) for name in STATES]
 
 
-def _per_hour(rates: Rates | None) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _per_hour(rates: Rates | None) -> PerHour:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for whose, spent in rates.workloads.items() if rates is not None else ():
         if whose.workload is not None and spent.is_priced:
-            name = f"{whose.workload.namespace}/{whose.workload.kind}/{whose.workload.name}"
-            found[name] = found.get(name, 0) + spent.quanta
+            found[workload_name(whose.workload)][whose.workload.cluster] += spent.quanta
     return found
 
 
@@ -121,10 +126,27 @@ def incidents_now(lasting: Iterable[Incident], money: MoneyNow) -> list[Incident
     return [_incident(one, money.per_hour, money.currency) for one in worst[:INCIDENTS]]
 
 
-def _incident(one: Incident, per_hour: Mapping[str, int], currency: str) -> IncidentNow:
-    costs = [per_hour[name] for name in one.workloads if name in per_hour]
+def lost_by(incidents: Iterable[Incident], currency: str) -> str | None:
+    """By all of which it is known in that currency; None where that is none."""
+    lost = [_lost(one, currency) for one in incidents]
+    known = [one for one in lost if one is not None]
+    return amount_text(sum(known)) if known else None
+
+
+def _lost(one: Incident, currency: str) -> int | None:
+    return one.lost_quanta if one.currency == currency else None
+
+
+def _incident(one: Incident, per_hour: PerHour, currency: str) -> IncidentNow:
+    clusters = clusters_of(one)
+    costs = [
+        quanta
+        for name in one.workloads
+        for cluster, quanta in per_hour.get(name, {}).items()
+        if may_be_in(cluster, clusters)
+    ]
     workload = one.subject.workload
-    has_lost = one.lost_quanta is not None and one.currency == currency
+    lost = _lost(one, currency)
     return IncidentNow(
         one.id,
         one.title,
@@ -134,7 +156,7 @@ def _incident(one: Incident, per_hour: Mapping[str, int], currency: str) -> Inci
         one.subject.team,
         one.subject.node,
         one.onset_ms,
-        amount_text(one.lost_quanta) if has_lost and one.lost_quanta is not None else None,
+        amount_text(lost) if lost is not None else None,
         amount_text(sum(costs)) if costs else None,
         one.acknowledged_by or None,
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from trilens.serve.pages.rank_heat_matrix import choose, column_medians, matrix_of
 from trilens.serve.pages.timeline_grid import Grid
+from trilens.serve.pages.timeline_program import steps_counted
 
 if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
@@ -81,8 +82,7 @@ class HeatColumns:
         return known
 
     def _read(self, run: RunId, ranks: Ints, grid: Grid, guard: QueryGuard) -> list[Column]:
-        from_us, to_us = grid.start_ms * 1000, grid.end_ms * 1000
-        times = self._grids.course(run, from_us, to_us - from_us, 1, guard).times
+        times = self._grids.course(run, grid.start_ms * 1000, grid.width_ms * 1000, grid.slots, guard).times
         chosen = choose(times, grid, len(ranks))
         read = self._grids.steps(run, np.unique(times.step[chosen.places]).tolist(), guard=guard)
         steps = matrix_of(read, read.us, times, chosen, ranks, grid)
@@ -90,8 +90,9 @@ class HeatColumns:
         step_medians, own_medians = column_medians(steps).tolist(), column_medians(own).tolist()
         column = (times.t_us // 1000 - grid.start_ms) // grid.width_ms
         last = np.searchsorted(column, np.arange(grid.slots), side="right")
-        known = np.diff(last, prepend=0).tolist()
-        attempts = [int(times.attempt[at - 1]) if n else None for at, n in zip(last, known, strict=True)]
+        told = np.diff(last, prepend=0).tolist()
+        attempts = [int(times.attempt[at - 1]) if n else None for at, n in zip(last, told, strict=True)]
+        known = np.bincount(column, steps_counted(times), grid.slots).astype(np.int64).tolist()
         were_read = np.bincount(chosen.column, minlength=grid.slots).tolist()
         tells = bool(np.any(read.sync_us > 0))
         # Copies: a view would keep the whole matrix.

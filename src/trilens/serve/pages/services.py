@@ -16,7 +16,6 @@ from trilens.serve.pages import services_curves as curves
 from trilens.serve.pages import services_figures as figures
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.services_answers import ServiceDetail
-from trilens.serve.pages.services_openapi import ONE_SERVICE
 from trilens.serve.pages.shared_answer import seen_to
 from trilens.serve.routes import route
 from trilens.serve.rules import readable_objectives
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 _FRESH_S: Final = 12.0  # the next look is due, and makes the next one
 _WATCHED_S: Final = 30.0  # nobody asked for so long: it is not made
 _SPAN_MS: Final = 12 * 3_600_000
+_ONE: Final = "/api/services/{cluster}/{namespace}/{name:path}"  # a PodMonitor's job is namespace/name
 _NONE: Final = "-"  # in a path, as it cannot be empty there
 
 
@@ -73,7 +73,7 @@ class ServicesApi(PageApi):
         self._making: asyncio.Task[bytes] | None = None
 
     def routes(self) -> list[Route]:
-        return [route("/api/services", self.every), route(ONE_SERVICE, self.one)]
+        return [route("/api/services", self.every), route(_ONE, self.one)]
 
     def looked(self) -> None:
         """The fleet was looked at: in any thread."""

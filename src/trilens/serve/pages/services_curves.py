@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from trilens.promql.annotations import quote
 from trilens.serve.own_queries import Times
 from trilens.serve.pages import services_figures as recorded
 from trilens.serve.pages.services_answers import SloCurveAnswer
@@ -76,7 +77,7 @@ def _expression(curve: _Curve, places: Sequence[str], step_ms: int) -> str:
 def _place(key: ServiceKey, label: str) -> str:
     names = recorded.NAMES
     unnamed = "".join(f', {name}=""' for name in names[: names.index(label)])
-    cluster, namespace, name = map(recorded.quoted, key)
+    cluster, namespace, name = map(quote, key)
     return f"cluster={cluster}, namespace={namespace}, {label}={name}{unnamed}"
 
 

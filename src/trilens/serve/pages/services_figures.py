@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.promql.annotations import quote
 from trilens.serve.pages.services_answers import (
     ModelAnswer,
     QuantilesAnswer,
@@ -61,7 +62,7 @@ class ServiceKey(NamedTuple):
 
 def query(within: ServiceKey | None = None) -> str:
     """All of one moment; for one service, its namespace. One query, so that another server is asked once."""
-    where = f"cluster={quoted(within.cluster)}, namespace={quoted(within.namespace)}" if within else ""
+    where = f"cluster={quote(within.cluster)}, namespace={quote(within.namespace)}" if within else ""
     serves = f"and on ({_PLACE}) trilens:inference_server_known:info{{{where}}}"
     gpus = f"count by ({_PLACE}) (trilens_workload_gpu_info{{{where}}}) {serves}"  # of many, few are left
     return (
@@ -69,11 +70,6 @@ def query(within: ServiceKey | None = None) -> str:
         f" or ({COST}{{{where}}} {serves})"
         f' or label_replace({gpus}, "__name__", "{GPUS}", "", "")'
     )
-
-
-def quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 class _Row(NamedTuple):

@@ -10,7 +10,6 @@ from trilens.serve.pages.services_answers import ServiceDetail, ServicesAnswer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ONE_SERVICE: Final = "/api/services/{cluster}/{namespace}/{name}"
 SERVICE_TYPES: Final[tuple[type, ...]] = (ServicesAnswer, ServiceDetail)
 
 _AT: Final = parameter("at", "query", "The moment asked about, Unix seconds or RFC 3339; now if left out.")
@@ -28,4 +27,4 @@ _SPAN: Final = [
 def service_paths(schemas: Mapping[type, dict[str, Any]], failure: dict[str, Any]) -> dict[str, Any]:
     every = operation("Services and their objectives.", [_AT], schemas[ServicesAnswer], failure)
     one = operation("One service over time.", [*_NAMED, *_SPAN], schemas[ServiceDetail], failure)
-    return {"/api/services": {"get": every}, ONE_SERVICE: {"get": one}}
+    return {"/api/services": {"get": every}, "/api/services/{cluster}/{namespace}/{name}": {"get": one}}

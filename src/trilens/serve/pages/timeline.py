@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from trilens.model.errors import NotFound, RequestError, TrilensError
+from trilens.model.errors import NotFound, TrilensError
 from trilens.serve.envelope import success
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.rank_seats import seats_of_rank
-from trilens.serve.pages.side_by_side import SideBySide
 from trilens.serve.pages.timeline_answers import RankLayer, TimelineAnswer
 from trilens.serve.pages.timeline_gpu_memory import GpuMemory
 from trilens.serve.pages.timeline_gpu_sums import GpuSums, gpu_sums, summed_layer
@@ -29,11 +28,11 @@ from trilens.serve.pages.timeline_grid import asked_grid, told
 from trilens.serve.pages.timeline_money import money_layer
 from trilens.serve.pages.timeline_platform import EVENTS_READ, placed_pods, platform_layer, troubles
 from trilens.serve.pages.timeline_program import program_layer
-from trilens.serve.pages.timeline_rank import RankSteps
+from trilens.serve.pages.timeline_rank import RankSteps, asked_rank
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
+    from trilens.model.workload import WorkloadKey
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_answers import (
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from trilens.serve.pages.timeline_gpus import Bools
     from trilens.serve.pages.timeline_grid import Grid
     from trilens.serve.pages.timeline_subject import Subject, Subjects
-    from trilens.serve.params import Params
     from trilens.serve.questions import Questions
     from trilens.store.gpus import GpuRecords
     from trilens.store.step_grids import StepTimes
@@ -69,12 +68,12 @@ _INCIDENTS: Final = 1_000
 
 
 class Events(Protocol):
-    def between(
+    def of_pods(
         self,
+        pods: Iterable[tuple[str, str, str]],
         from_ms: int,
         to_ms: int,
         *,
-        node: str | None = None,
         limit: int,
         guard: QueryGuard | None = None,
     ) -> Sequence[EventRecord]: ...
@@ -88,7 +87,13 @@ class Findings(Protocol):
 
 class Incidents(Protocol):
     def during(
-        self, from_ms: int, to_ms: int, *, limit: int | None = None, guard: QueryGuard | None = None
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        naming: WorkloadKey | None = None,
+        limit: int | None = None,
+        guard: QueryGuard | None = None,
     ) -> Sequence[Incident]: ...
 
 
@@ -133,7 +138,6 @@ class TimelineApi(PageApi):
         self._questions = questions
         self._memory = GpuMemory(sources.queries, questions.now_ms)
         self._steps = RankSteps(sources.subjects.grids)
-        self._reads = SideBySide()
 
     def routes(self) -> list[Route]:
         return [route(PATH, self.timeline)]
@@ -148,7 +152,7 @@ class TimelineApi(PageApi):
         was_there = np.array([bool(placed) for placed in placed_pods(subject.history, grid, now_ms)])
         warnings: list[str] = []
         read, sums = await asyncio.gather(
-            runner.run(request, guard, lambda: self._read(subject, grid, rank, now_ms, guard)),
+            runner.run(request, guard, lambda: self._read(subject, grid, rank, now_ms, warnings, guard)),
             self._sums(subject, was_there, grid, warnings),
         )
         gpus = await self._gpus(request, read, sums, was_there, grid, warnings)
@@ -203,31 +207,48 @@ class TimelineApi(PageApi):
 
         return bindings
 
-    def _read(self, subject: Subject, grid: Grid, rank: int | None, now_ms: int, guard: QueryGuard) -> _Read:
-        sources, begin = self._sources, self._reads.begin
+    def _read(
+        self,
+        subject: Subject,
+        grid: Grid,
+        rank: int | None,
+        now_ms: int,
+        warnings: list[str],
+        guard: QueryGuard,
+    ) -> _Read:
+        sources, grids = self._sources, self._sources.subjects.grids
         runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
-        grids = sources.subjects.grids
+        pods = {one.membership.pod[1:] for one in subject.history.members}
         span = (grid.start_ms, min(grid.end_ms, now_ms))
-        money = begin(lambda: money_layer(sources.book, subject.key, subject.life, grid, guard))
-        processes = begin(
-            lambda: sources.subjects.runs.processes([one.run for one in runs[-1:]], guard=guard)
-        )
-        events = begin(lambda: sources.events.between(*span, limit=EVENTS_READ, guard=guard))
-        incidents = begin(lambda: sources.incidents.during(*span, limit=_INCIDENTS, guard=guard))
-        findings = begin(lambda: sources.findings.during(*span, guard=guard))
-        program, times = program_layer(
-            grids, runs, lambda: len({one.rank for one in processes()}) or None, grid, guard
-        )
-        seats = seats_of_rank(processes(), rank) if rank is not None else []
-        own = self._rank(rank, seats, runs[-1].run, times, grid, guard) if rank is not None and runs else None
-        return _Read(
-            subject,
-            program,
-            platform_layer(subject.history, events(), grid, now_ms),
-            troubles(subject.key, incidents(), findings()),
-            money(),
-            own,
-        )
+        with self._questions.runner.side_by_side.reading(guard) as reads:
+            begin = reads.begin
+            money = begin(lambda: money_layer(sources.book, subject.key, subject.life, grid, guard))
+            processes = begin(
+                lambda: sources.subjects.runs.processes([one.run for one in runs[-1:]], guard=guard)
+            )
+            events = begin(lambda: sources.events.of_pods(pods, *span, limit=EVENTS_READ, guard=guard))
+            incidents = begin(
+                lambda: sources.incidents.during(*span, naming=subject.key, limit=_INCIDENTS, guard=guard)
+            )
+            findings = begin(lambda: sources.findings.during(*span, guard=guard))
+            program, times = program_layer(
+                grids, runs, lambda: len({one.rank for one in processes()}) or None, grid, guard
+            )
+            own = None
+            if rank is not None and runs:
+                seats = seats_of_rank(processes(), rank)
+                own = self._rank(rank, seats, runs[-1].run, times, grid, guard)
+            for what, read, most in (("events", events, EVENTS_READ), ("incidents", incidents, _INCIDENTS)):
+                if len(read()) == most:
+                    warnings.append(f"only the latest {most:,} {what} are shown: a shorter span has others")
+            return _Read(
+                subject,
+                program,
+                platform_layer(subject.history, events(), grid, now_ms),
+                troubles(subject.key, incidents(), findings()),
+                money(),
+                own,
+            )
 
     def _rank(
         self,
@@ -270,12 +291,3 @@ def _answer(read: _Read, gpus: _GpusRead, grid: Grid) -> TimelineAnswer:
             figures_of(gpus.readings, [(one.started_ms, one.gpu) for one in rank.seats], grid),
         ),
     )
-
-
-def asked_rank(params: Params) -> int | None:
-    written = params.first("rank")
-    if not written:
-        return None
-    if not written.isascii() or not written.isdecimal() or len(written) > 9:
-        raise RequestError(f'invalid parameter "rank": {written!r} is no rank')
-    return int(written)

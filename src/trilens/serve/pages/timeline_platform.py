@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trilens.model.ledger import as_amount
+from trilens.serve.pages.incident_names import suffers
 from trilens.serve.pages.timeline_answers import MarkAnswer, PhaseSpan, PlatformLayer, TroubleSpan
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 EVENTS_READ: Final = 2_000
 _MARKS: Final = 300
-_NEAR_MS: Final = 60_000  # a fault often is what ends a pod, and clocks differ
 
 
 def platform_layer(
@@ -53,7 +53,6 @@ def troubles(
 ) -> list[TroubleSpan]:
     """Those about this workload, in the order of their beginning. One that was put to another is shown
     there."""
-    named = f"{key.namespace}/{key.kind}/{key.name}"
     spans = [
         TroubleSpan(
             "incident",
@@ -70,7 +69,7 @@ def troubles(
             one.currency,
         )
         for one in incidents
-        if one.merged_into is None and (one.subject.workload == key or named in one.workloads)
+        if one.merged_into is None and suffers(key, one)
     ]
     spans += [
         TroubleSpan(

@@ -80,18 +80,19 @@ def role_of(name: str) -> str:
 
 
 def steps_per_second(times: StepTimes, grid: Grid, heard_ms: int) -> Floats:
-    """A step counts over the time until the next one, unless that is a pause. Until it was last heard of, a
-    run without steps has a rate of 0; before its first step, and afterwards, nobody knows."""
+    """Steps count over the time until the next one that is told, unless that is a pause. Until it was last
+    heard of, a run without steps has a rate of 0; before its first step, and afterwards, nobody knows."""
     rate = grid.empty()
     if not len(times):
         return rate
-    began = times.t_us / 1000
+    began, counted = times.t_us / 1000, steps_counted(times)
     gaps = np.diff(began)
-    usual = float(np.median(gaps)) if len(gaps) else float(grid.width_ms)
-    lasted = np.append(np.minimum(gaps, _PAUSES * max(usual, 1.0)), usual)
+    usual = float(np.median(gaps / counted[:-1])) if len(gaps) else float(grid.width_ms)
+    lasted = np.append(np.minimum(gaps, _PAUSES * max(usual, 1.0) * counted[:-1]), usual * counted[-1])
     # How many steps were done by any moment: it rises over each step, and is level in pauses.
     moments = np.stack([began, began + np.maximum(lasted, 1e-3)], axis=1).ravel()
-    done = np.stack([np.arange(len(began)), np.arange(1, len(began) + 1)], axis=1).ravel()
+    after = np.cumsum(counted)
+    done = np.stack([after - counted, after], axis=1).ravel()
     until_ms = max(float(heard_ms), float(moments[-1]))
     # Of the first slot and of the last it may have been there for a part only.
     edges = np.clip(grid.edges_ms, began[0], until_ms)
@@ -99,6 +100,17 @@ def steps_per_second(times: StepTimes, grid: Grid, heard_ms: int) -> Floats:
     known = spent_s > 0
     rate[known] = np.diff(np.interp(edges, moments, done))[known] / spent_s[known]
     return rate
+
+
+def steps_counted(times: StepTimes) -> Ints:
+    """How many steps each of these stands for, those until the next one of its attempt: a program may tell of
+    every tenth only. The last of an attempt stands for as many as is usual."""
+    order = np.lexsort((times.t_us, times.attempt))
+    apart = np.maximum(np.diff(times.step[order]), 1)
+    goes_on = np.diff(times.attempt[order]) == 0
+    counted = np.full(len(times), np.median(apart[goes_on]) if goes_on.any() else 1, np.int64)
+    counted[order[:-1][goes_on]] = apart[goes_on]
+    return counted
 
 
 def some_steps(times: StepTimes, most: int) -> NDArray[np.intp]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from trilens.model.errors import RequestError
 from trilens.serve.pages.timeline_program import some_steps
 
 if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
     from trilens.serve.pages.timeline_grid import Floats, Grid
+    from trilens.serve.params import Params
     from trilens.store.step_grids import StepGrids, StepTimes
 
     _Told = dict[tuple[int, int], tuple[int, int]]  # by step and attempt: the microseconds, and of waiting
@@ -59,6 +61,15 @@ class RankSteps:
             for oldest in [*self._known][:-_RANKS]:
                 del self._known[oldest]
         return found
+
+
+def asked_rank(params: Params) -> int | None:
+    written = params.first("rank")
+    if not written:
+        return None
+    if not written.isascii() or not written.isdecimal() or len(written) > 9:
+        raise RequestError(f'invalid parameter "rank": {written!r} is no rank')
+    return int(written)
 
 
 def _chosen(times: StepTimes) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

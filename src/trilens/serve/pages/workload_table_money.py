@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.ledger.answers.cost import by_keys
 from trilens.ledger.answers.goodput import goodput
 from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, QUANTA_PER_UNIT
@@ -74,7 +75,8 @@ class WorkloadMoney:
             next_ms = now_ms // HOUR_MS * HOUR_MS + HOUR_MS
             today = self._amounts(Window(today_ms, next_ms), guard)
             lately = self._book.sums([Dimension.WORKLOAD], Window(next_ms - _DAY_MS, next_ms), guard=guard)
-            useful = {one.keys[0]: goodput(one).ratio for one in lately}
+            timed = by_keys(one._replace(currency="", quanta=0) for one in lately)
+            useful = {one.keys[0]: goodput(one).ratio for one in timed}
             self._known = {
                 key: Spent(_added(self._past.get(key, 0), today.get(key, 0)), useful.get(key))
                 for key in self._past.keys() | today.keys()
