@@ -21,7 +21,7 @@ from memory_api import Api, running
 from servers import require_server
 from trilens.cli.backfill_files import load_files
 from trilens.cli.pieces import Piece, pieces
-from trilens.cli.progress import progress
+from trilens.cli.progress import hours_progress, progress
 from trilens.collect.backfill import Taken
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
@@ -232,6 +232,11 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(
         "history.om: 10,000 samples so far, 50% of the file\n"
         "history.om: 20,000 samples so far, 100% of the file\n"
     )
+    with hours_progress("checked", 1_200) as passed:
+        for _ in range(12):
+            clock[0] += 1
+            passed(100)
+    assert capsys.readouterr().err == "1,000 of 1,200 hours checked\n"
 
 
 def test_a_server_without_samples_of_its_own_refuses(tmp_path: Path) -> None:

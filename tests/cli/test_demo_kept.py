@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,13 +13,14 @@ from typer.testing import CliRunner
 
 from trilens.cli import demo_kept
 from trilens.cli.main import app
+from trilens.model.errors import ConfigError
+from trilens.serve import gpu_bindings, web_app
 from trilens.serve.rehearsal import bad_night, night_sources
 from trilens.serve.rehearsal.kept_night import MANIFEST, Moment, Night, kept
 from trilens.settings.caches import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from trilens.settings.tree import Settings
 
@@ -84,12 +88,26 @@ def test_one_that_comes_with_trilens_is_opened_and_not_made(
 
 @pytest.mark.usefixtures("cache")
 def test_one_to_be_shipped_is_put_where_it_is_wanted(made: list[int], tmp_path: Path) -> None:
-    wanted = tmp_path / "to-ship"
-    (wanted / "old").mkdir(parents=True)
+    wanted = tmp_path / "to-ship" / "night"
+    assert demo_kept.prepare_night(0, wanted) == wanted
+    (wanted / "of-another-night").touch()
     assert demo_kept.prepare_night(0, wanted) == wanted
     assert [file.name for file in wanted.iterdir()] == [MANIFEST]
-    assert demo_kept.prepare_night(0, wanted) == wanted
+    assert [*wanted.parent.iterdir()] == [wanted]
     assert made == [0]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_folder_of_something_else_is_not_replaced(made: list[int], tmp_path: Path) -> None:
+    thesis = tmp_path / "papers" / "thesis.tex"
+    thesis.parent.mkdir()
+    thesis.touch()
+    for taken in (thesis.parent, thesis):
+        with pytest.raises(ConfigError, match="something else than a night"):
+            demo_kept.prepare_night(0, taken)
+    assert made == [], "nobody waited for it"
+    thesis.unlink()
+    assert demo_kept.prepare_night(0, thesis.parent) == thesis.parent, "an empty one has nothing to lose"
 
 
 @pytest.mark.usefixtures("cache")
@@ -112,6 +130,19 @@ def test_when_sources_have_changed_it_is_still_opened_and_can_be_made_anew(
     assert again is not None
     demo_kept.say_if_old(again.night)
     assert "anew" not in capsys.readouterr().err
+
+
+def test_it_follows_from_all_that_makes_it_and_not_from_what_shows_it() -> None:
+    look = (
+        "import sys; from trilens.serve.rehearsal import bad_night; of = sys.modules.items();"
+        "print(*(one.__file__ for name, one in of if name.startswith('trilens.')), sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in done.stdout.split()}
+    assert Path(gpu_bindings.__file__) in loaded
+    known = {*night_sources.sources()}
+    assert loaded - known == set()
+    assert Path(web_app.__file__) not in known
 
 
 @pytest.mark.usefixtures("cache", "made")

@@ -18,7 +18,7 @@ from trilens.cli.top.marks import UNICODE
 from trilens.cli.top.one_screen import OneScreen
 from trilens.cli.top.picture import Head, OneWorkload, Picture, RankGpu, Told, Workload
 from trilens.cli.top.rows_view import RowsView
-from trilens.model.errors import ServerError, TrilensError
+from trilens.model.errors import ServerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class FakeServer:
 
     def __init__(self, workloads: Sequence[Workload] = FEW) -> None:
         self.workloads = tuple(workloads)
-        self.trouble: TrilensError | None = None
+        self.trouble: Exception | None = None
         self.asked: list[tuple[str | None, bool]] = []
         self.hold = threading.Event()
         self.hold.set()
@@ -157,6 +157,19 @@ async def test_away_is_said_and_what_was_there_stays() -> None:
         server.trouble = None
         await until(pilot, lambda: "live" in said(app, "#state"))
         assert not app.screen.query_one(RowsView).is_old
+
+
+async def test_what_nobody_foresaw_is_said_and_it_goes_on() -> None:
+    server = FakeServer()
+    server.trouble = KeyError("more_incidents")  # a server of another version may not tell it
+    app = running(server)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "KeyError('more_incidents')" in said(app, "#empty"))
+        assert "another version" in said(app, "#empty")
+        server.trouble = None
+        await until(pilot, lambda: len(names(app)) == 2)
+        server.trouble = ValueError("no number")
+        await until(pilot, lambda: "ValueError" in said(app, "#state"))
 
 
 async def test_away_from_the_start_says_what_to_do() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -29,8 +30,18 @@ HEAD = Head(
     "USD",
     Decimal("369.6"),
     (("busy", 46), ("wasted", 9), ("idle", 8), ("broken", 1), ("unknown", 0)),
-    (Told("critical", "20261116-0432-64b1", "ml/llm has hung", 0, lost=Decimal("12140.2")),),
+    (Told("critical", "20261116-0432-64b1", "ml/llm has hung", 0, lost=Decimal("40.2")),),
+    lost=Decimal("12140.2"),
 )
+# As /api/now answers, of a fleet without anything.
+QUIET: dict[str, Any] = {
+    "currency": "USD",
+    "burn": None,
+    "gpus": [],
+    "incidents": [],
+    "more_incidents": 0,
+    "incidents_lost": None,
+}
 
 
 def workload(name: str, **known: Any) -> Workload:
@@ -75,21 +86,23 @@ def test_rows_are_made_of_columns_and_null_stays_unknown() -> None:
     )
     assert (llm.spent, llm.progress, llm.use, llm.is_over) == (Decimal("12.5"), 0.25, (0.5,), False)
     assert (gone.spent, gone.progress, gone.use, gone.is_over) == (None, None, (), True)
+    assert (gone.health, workload_columns(UNICODE)[0].cell(gone)) == ("unknown", "-")
+    assert worst_first([gone, replace(gone, name="ok", health="ok")])[-1] is gone
 
 
 def test_the_head_is_what_the_first_page_has() -> None:
     told = {
-        "currency": "USD",
-        "burn": None,
+        **QUIET,
         "gpus": [{"state": "busy", "gpus": 3, "per_hour": None}],
         "incidents": [{"severity": "warning", "id": "i", "title": "t", "onset_ms": 5, "lost": "1.50"}],
         "more_incidents": 2,
+        "incidents_lost": "7.50",
     }
     head = head_of(told)
     assert (head.burn_per_hour, head.gpus, head.lost, head.more_incidents) == (
         None,
         (("busy", 3),),
-        Decimal("1.50"),
+        Decimal("7.50"),
         2,
     )
 
@@ -204,7 +217,7 @@ def test_a_terminal_without_unicode_gets_ascii(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_frame_for_a_pipe() -> None:
-    now = {"currency": "USD", "burn": {"per_hour": "369.6"}, "gpus": [], "incidents": [], "more_incidents": 0}
+    now = {**QUIET, "burn": {"per_hour": "369.6"}}
     found = table("a-name-longer-than-a-narrow-screen-has-room-for", "done", phase=["running", "succeeded"])
     with HttpTarget() as server:
         server.say(json.dumps({"status": "success", "data": now}), "/api/now")
@@ -242,9 +255,10 @@ def test_one_workload_from_inside() -> None:
         "onset_ms": 1,
         "action": None,
         "lost": "7",
+        "workloads": ["ml/Job/llm"],
     }
     answers = {
-        "/api/now": {"currency": "USD", "burn": None, "gpus": [], "incidents": [], "more_incidents": 0},
+        "/api/now": QUIET,
         "/api/workload-table": table("llm"),
         "/api/workloads/lab/ml/Job/llm": {
             "workload": {
@@ -257,8 +271,10 @@ def test_one_workload_from_inside() -> None:
             "gpus": [gpu(1, 1), gpu(0, 1), gpu(2, 1, to_ms=5), gpu(3, 0)],
         },
         "/api/incidents": [
-            {**incident, "workloads": ["ml/Job/llm"]},
-            {**incident, "workloads": ["x/Job/llm"]},
+            {**incident, "subject": {"cluster": "lab"}},
+            {**incident, "id": "nowhere", "subject": {"cluster": None}},
+            {**incident, "id": "elsewhere", "subject": {"cluster": "other"}},
+            {**incident, "id": "of-another", "subject": {"cluster": "lab"}, "workloads": ["x/Job/llm"]},
         ],
         "/api/findings": [
             {**finding, "workload": whose},
@@ -274,7 +290,7 @@ def test_one_workload_from_inside() -> None:
         gone = reader.ask(workload("gone")).opened
     assert found is not None
     assert found.lines == ("running for 5m, ? of 2 pods ready, team unknown",)
-    assert [one.code for one in (*found.incidents, *found.findings)] == ["i", "D004"]
+    assert [one.code for one in (*found.incidents, *found.findings)] == ["i", "nowhere", "D004"]
     # The server of this test evaluates no PromQL: what only it can tell is unknown.
     assert [(one.rank, one.utilization, one.celsius, one.step_s) for one in found.ranks] == [
         (0, 0.9, None, None),

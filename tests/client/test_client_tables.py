@@ -12,6 +12,7 @@ import matplotlib as mpl
 import pandas as pd
 import pytest
 
+from http_target import Answer, HttpTarget
 from ledger_nights import NIGHT_MS, a_night
 from memory_api import Api, running
 from memory_book import MemoryBook
@@ -20,7 +21,7 @@ from run_records import facts, process, step
 from trilens.client import Client, plots
 from trilens.client.frames import frame
 from trilens.client.money import CAUSES, experiments_table
-from trilens.client.series import series_names, wide_table
+from trilens.client.series import long_table, series_names, wide_table
 from trilens.client.shapes import (
     BATCHES,
     CHECKPOINTS,
@@ -39,7 +40,6 @@ from trilens.client.table import Kind, table_of
 from trilens.client.why import why_of
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
-from trilens.model.step_phases import SYNC_PHASES
 from trilens.serve.openapi import document
 
 if TYPE_CHECKING:
@@ -171,19 +171,46 @@ def test_a_straggler_stands_out() -> None:
         **{name: {} for name in ("device_phases_us", "values")},
         "phases_us": {"grad_sync": [800_000, None, 800_000, None]},
     }
-    ax = plots.ranks(frame(steps_table([page]), as_arrow=False), "ml/llm")
+    ax = plots.ranks(frame(steps_table([page], ()), as_arrow=False), "ml/llm")
     assert ax.collections[0].get_array().reshape(2, 2).round(9).tolist() == [[0.1, 0.1], [0.9, 0.9]]
-    assert tuple(f"phase.{name}_s" for name in SYNC_PHASES) == plots._WAITS
     assert plots.fewer_steps(200, 4_096) == 24
     assert plots.fewer_steps(200, 8) == 200
 
 
 def test_series_are_named_by_what_differs() -> None:
     assert series_names([{"__name__": "up"}]) == ["up"]
+    assert series_names([{"__name__": "time"}]) == ["value"]
     assert series_names([{"team": "a", "x": "1"}, {"team": "b", "x": "1"}]) == ["a", "b"]
     assert series_names([{"a": "1", "b": "2"}, {"a": "2", "b": "1"}]) == ["a=1, b=2", "a=2, b=1"]
     assert series_names([{"team": "a"}, {}]) == ["a", "(none)"]
     assert series_names([{"a": "time"}, {"a": "b"}]) == ["a=time", "a=b"]
+
+
+def test_a_label_called_as_a_column_is_beside_it() -> None:
+    labels = {"team": "a", "time": "noon", "value": "high", "label.time": "late"}
+    data = {"resultType": "vector", "result": [{"metric": labels, "value": [15, "2"]}]}
+    row = frame(long_table(data, ()), as_arrow=False).iloc[0]
+    assert (row["team"], row["time"].timestamp(), row["value"]) == ("a", 15, 2)
+    assert (row["label.label.time"], row["label.time"], row["label.value"]) == ("noon", "late", "high")
+
+
+def test_what_is_doubtful_of_steps_and_curves_is_told() -> None:
+    columns = ("step", "rank", "attempt", "n", "start_us", "duration_us", "samples", "tokens", "epoch")
+    groups = ("phases_us", "device_phases_us", "values")
+    page = {**{name: [] for name in columns}, **{name: {} for name in groups}}
+    course = {name: [] for name in ("step", "attempt", "t_ms", "mean", "worst", "worst_rank")}
+
+    def told(data: Any, *warnings: str) -> bytes:
+        return json.dumps({"status": "success", "data": data, "warnings": warnings}).encode()
+
+    silent = "rank 3 is silent"
+    pages = iter([told({**page, "next": "x"}, silent), told({**page, "next": None}, silent, "it is old")])
+    with HttpTarget() as server, Client(f"http://{server.address}") as asking:
+        server.say(told({"runs": [{"run": "r", "name": "r", "experiment": "x"}]}), "/api/runs")
+        server.answers["/api/runs/r/steps"] = Answer(lambda: next(pages))
+        server.say(told({**course, "run": "r", "value": "loss"}, "it is old"), "/api/runs/r/curve")
+        assert asking.steps("r").attrs["warnings"] == [silent, "it is old"]
+        assert asking.curve("r").attrs["warnings"] == ["it is old"]
 
 
 def test_where_a_series_has_no_sample_nothing_is_known() -> None:

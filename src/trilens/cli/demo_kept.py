@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from trilens.model.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,14 +51,32 @@ def prepare_night(seed: int, into: Path | None = None) -> Path:
     with Trilens."""
     from trilens.serve.rehearsal.night_sources import made_by
 
+    if into is not None:
+        _check_may_be_replaced(into)
     found = next((one.folder for one in _nights(seed) if one.night.made_by == made_by()), None)
     folder = found or _make_night(seed)
     if into is None or into.resolve() == folder.resolve():
         return folder
-    if into.exists():
-        shutil.rmtree(into)
-    shutil.copytree(folder, into)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="copying-", dir=into.parent) as directory:  # half of one could be no night
+        copied = shutil.copytree(folder, Path(directory) / "night")
+        if into.exists():
+            shutil.rmtree(into)
+        copied.rename(into)
     return into
+
+
+def _check_may_be_replaced(folder: Path) -> None:
+    """Before minutes are spent on a night that has no place. Raises ConfigError."""
+    from trilens.serve.rehearsal.kept_night import kept
+
+    is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_free and kept(folder) is None:
+        raise ConfigError(
+            f"{folder} holds something else than a night, which would be deleted",
+            hint="name a folder that is empty or not there yet",
+            where="--into",
+        )
 
 
 def night_folder(seed: int) -> Path:
@@ -87,7 +107,7 @@ def _nights(seed: int) -> Iterator[KeptNight]:
 
 def _make_night(seed: int) -> Path:
     """Made beside its place and moved there: what is there is whole."""
-    from trilens.cli.hours_progress import hours_progress
+    from trilens.cli.progress import hours_progress
     from trilens.serve.rehearsal.bad_night import prepare
     from trilens.serve.rehearsal.night_cluster import HOURS, promised
     from trilens.settings.load import validate

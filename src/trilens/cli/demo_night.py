@@ -12,8 +12,8 @@ import typer
 
 from trilens.cli.cost_figures import amount_text, share_text
 from trilens.cli.cost_why_text import show_why
-from trilens.cli.hours_progress import hours_progress
 from trilens.cli.plain_table import print_table
+from trilens.cli.progress import hours_progress
 
 if TYPE_CHECKING:
     from trilens.serve.money.cost_answers import WhyAnswer

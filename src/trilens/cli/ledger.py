@@ -34,8 +34,8 @@ def verify(
     Times are now, -5m, Unix seconds, or ISO 8601 in UTC. Exit code 1 when something does not add up.
     """
     from trilens.cli.client import Client
-    from trilens.cli.hours_progress import hours_progress
     from trilens.cli.ledger_text import added, show_verified
+    from trilens.cli.progress import hours_progress
 
     from_s, to_s = _span(since, to)
     parts: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ def recompute(
 ) -> None:
     """Compute hours again from what is known now. What comes out otherwise is a new revision."""
     from trilens.cli.client import Client
-    from trilens.cli.hours_progress import hours_progress
+    from trilens.cli.progress import hours_progress
 
     params = _params(*_span(since, to))
     with Client(server) as client:

@@ -10,7 +10,7 @@ import typer
 from trilens.cli.doubt_text import doubt_text
 from trilens.cli.folding import WHOLE, one_or_count, ranges, rows_of
 from trilens.cli.plain_table import print_table
-from trilens.cli.run_text import size_text, steps_text, values_text
+from trilens.cli.run_cells import size_text, steps_text, values_text
 from trilens.cli.times import show_brief, show_moment
 
 if TYPE_CHECKING:

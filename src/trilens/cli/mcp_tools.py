@@ -13,32 +13,29 @@ from pydantic import Field
 from trilens.cli.client import Client
 from trilens.cli.cost import cost_params
 from trilens.cli.lineage import checkpoint_meant
+from trilens.cli.mcp_arguments import (
+    TIME,
+    AlsoOver,
+    At,
+    OnlyCluster,
+    OnlyNamespace,
+    OnlyNode,
+    OnlySeverity,
+    OnlyWorkload,
+    Since,
+    Workload,
+)
 from trilens.cli.naming import path_of
 from trilens.cli.query import query_params
 from trilens.cli.run_naming import run_meant
 from trilens.cli.show import told_of
 from trilens.cli.times import at_parameter, read_moment
 from trilens.model.errors import RequestError
-from trilens.model.finding import Severity
 
 Answer: TypeAlias = dict[str, Any]
 
 _POINTS = 60  # of a range, unless asked for: enough to see a shape
 _NAMES = 200  # metric names in one answer
-
-_TIME = "now, -5m, Unix seconds or ISO 8601 in UTC"
-Workload: TypeAlias = Annotated[
-    str, Field(description="NAME, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME")
-]
-At: TypeAlias = Annotated[str | None, Field(description=f"The moment asked about (default now): {_TIME}")]
-Since: TypeAlias = Annotated[str | None, Field(description=f"Go back to this moment: {_TIME}")]
-OnlyNamespace: TypeAlias = Annotated[str | None, Field(description="Only of this namespace")]
-OnlyCluster: TypeAlias = Annotated[str | None, Field(description="Only of this cluster")]
-OnlyNode: TypeAlias = Annotated[str | None, Field(description="Only of this node")]
-OnlyWorkload: TypeAlias = Annotated[str | None, Field(description="Only of the workload of this name")]
-OnlySeverity: TypeAlias = Annotated[Severity | None, Field(description="Only of this severity")]
-AlsoOver: TypeAlias = Annotated[bool, Field(description="Also those of the last day that are over")]
-Run: TypeAlias = Annotated[str, Field(description="A run's id or its beginning, name, or EXPERIMENT/NAME")]
 
 
 class Tools:
@@ -216,7 +213,7 @@ class Tools:
         ] = None,
         since: Annotated[
             str | None,
-            Field(description=f"{_TIME}, or today, yesterday, month (default: 24 hours before `to`)"),
+            Field(description=f"{TIME}, or today, yesterday, month (default: 24 hours before `to`)"),
         ] = None,
         to: Annotated[str | None, Field(description="The end, likewise (default: now)")] = None,
         where: Annotated[
@@ -240,9 +237,7 @@ class Tools:
         self,
         expression: Annotated[str, Field(description="PromQL, such as avg by (node) (DCGM_FI_DEV_GPU_TEMP)")],
         at: At = None,
-        start: Annotated[
-            str | None, Field(description=f"Ask about a range that begins here: {_TIME}")
-        ] = None,
+        start: Annotated[str | None, Field(description=f"Ask about a range that begins here: {TIME}")] = None,
         end: Annotated[str | None, Field(description="The end of the range (default now)")] = None,
         step: Annotated[
             str | None,

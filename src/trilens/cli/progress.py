@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress, ProgressColumn
 
 _LINE_EVERY_S: Final = 10.0  # for a log: often enough to see that it moves
 _PATIENCE_S: Final = 2.0  # what takes less needs no sign of life
@@ -26,10 +28,15 @@ class Advance(Protocol):
 def progress(name: str, size: int | None, counted: str = "samples") -> Iterator[Advance]:
     """`size` in bytes; None where nobody knows."""
     if not sys.stderr.isatty():
-        yield _Lines(name, size, counted)
+        lines = _Lines()
+
+        def say(done: int, count: int) -> None:
+            share = f", {done / size:.0%} of the file" if size else ""
+            lines.say(f"{name}: {count:,} {counted} so far{share}")
+
+        yield say
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
@@ -38,9 +45,31 @@ def progress(name: str, size: int | None, counted: str = "samples") -> Iterator[
         TextColumn("{task.fields[count]:,} " + counted),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with _bar(*columns) as shown:
         task = shown.add_task(name, total=size, count=0)
         yield lambda done, count: shown.update(task, completed=done, count=count)
+
+
+@contextmanager
+def hours_progress(done: str, hours: int) -> Iterator[Callable[[int], None]]:
+    """Through hours of the ledger: each call says that it is so many more. `done` says in a word what is done
+    with them."""
+    if not sys.stderr.isatty():
+        lines, so_far = _Lines(), 0
+
+        def say(more: int) -> None:
+            nonlocal so_far
+            so_far += more
+            lines.say(f"{so_far:,} of {hours:,} hours {done}")
+
+        yield say
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(f"hours {done}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with _bar(*columns) as shown:
+        task = shown.add_task(done, total=hours)
+        yield lambda more: shown.advance(task, more)
 
 
 @contextmanager
@@ -50,11 +79,9 @@ def waiting(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn(what), BarColumn(), TimeElapsedColumn())
-    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    shown = _bar(TextColumn(what), BarColumn(), TimeElapsedColumn())
     shown.add_task(what, total=None)
     still = threading.Lock()
     is_over = False
@@ -76,16 +103,20 @@ def waiting(what: str) -> Iterator[None]:
             shown.stop()
 
 
+def _bar(*columns: ProgressColumn) -> Progress:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
 class _Lines:
-    def __init__(self, name: str, size: int | None, counted: str) -> None:
-        self._name = name
-        self._size = size
-        self._counted = counted
+    """Those that come too soon after another are not said."""
+
+    def __init__(self) -> None:
         self._said = time.monotonic()
 
-    def __call__(self, done: int, count: int) -> None:
-        if time.monotonic() - self._said < _LINE_EVERY_S:
-            return
-        self._said = time.monotonic()
-        share = f", {done / self._size:.0%} of the file" if self._size else ""
-        typer.echo(f"{self._name}: {count:,} {self._counted} so far{share}", err=True)
+    def say(self, line: str) -> None:
+        if time.monotonic() - self._said >= _LINE_EVERY_S:
+            self._said = time.monotonic()
+            typer.echo(line, err=True)

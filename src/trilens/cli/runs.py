@@ -115,7 +115,7 @@ def artifacts(
     from trilens.cli.client import Client
     from trilens.cli.listing import is_printed
     from trilens.cli.run_naming import run_meant
-    from trilens.cli.run_text import artifacts_table
+    from trilens.cli.run_parts_text import artifacts_table
 
     with Client(server) as client:
         path = f"/api/runs/{quote(run_meant(client, run))}"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from trilens.client import plots, shapes
-from trilens.client.connection import Connection
+from trilens.client.connection import Connection, warnings_of
 from trilens.client.filters import chosen, conditions
 from trilens.client.frames import frame
 from trilens.client.lineage import lineage_of
 from trilens.client.moments import length_s, moment_at, seconds_of, span
 from trilens.client.money import cost_table, experiments_table, why_table
 from trilens.client.naming import run_meant, workload_meant
-from trilens.client.series import long_table, pieces, wide_table
+from trilens.client.series import long_table, range_table
 from trilens.client.steps import curve_table, steps_table
 from trilens.client.table import table_of
 from trilens.client.why import why_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Length = float | str
 
-_POINTS: Final = 250  # of a range, where no step is given
 _LINES: Final = 100_000
 
 
@@ -188,9 +187,7 @@ class Client:
         if "workload" in wanted:
             wanted["workload"] = workload_meant(self._connection, wanted["workload"])
         params = {**wanted, **span(last, None, None, time.time()), "limit": "1000"}
-        pages = [*self._connection.pages("/api/runs", params)]
-        rows = [row for page in pages for row in page.data["runs"]]
-        return frame(table_of(shapes.RUNS, rows, _warnings(pages)), as_arrow=as_arrow)
+        return self._pages("/api/runs", "runs", shapes.RUNS, params, as_arrow)
 
     def steps(
         self,
@@ -204,13 +201,13 @@ class Client:
         """Every rank's record of each step: when, how long, its phases, and the values it logged."""
         bounds = {"first": first, "last": last, "rank": rank}
         params = {name: str(value) for name, value in bounds.items() if value is not None}
-        pages = self._connection.pages(f"{self._run(run)}/steps", {**params, "limit": "20000"})
-        return frame(steps_table([page.data for page in pages]), as_arrow=as_arrow)
+        pages = [*self._connection.pages(f"{self._run(run)}/steps", {**params, "limit": "20000"})]
+        return frame(steps_table([page.data for page in pages], warnings_of(pages)), as_arrow=as_arrow)
 
     def curve(self, run: str, value: str = "loss", *, as_arrow: bool = False) -> Frame:
         """A value over steps, over all ranks: far less than all records of a large run."""
         answer = self._connection.get(f"{self._run(run)}/curve", {"value": value})
-        return frame(curve_table(answer.data), as_arrow=as_arrow)
+        return frame(curve_table(*answer), as_arrow=as_arrow)
 
     def experiments(self, experiment: str | None = None, *, as_arrow: bool = False, **options: str) -> Frame:
         """Runs of experiments with parameters, last metrics and cost; of one experiment, `metric` and
@@ -232,9 +229,7 @@ class Client:
     def batches(self, run: str, step: int, *, as_arrow: bool = False) -> Frame:
         """Every batch that is inside the checkpoint of a step."""
         path = f"{self._run(run)}/checkpoints/{step}/batches"
-        pages = [*self._connection.pages(path, {"limit": "10000"})]
-        rows = [row for page in pages for row in page.data["batches"]]
-        return frame(table_of(shapes.BATCHES, rows, _warnings(pages)), as_arrow=as_arrow)
+        return self._pages(path, "batches", shapes.BATCHES, {"limit": "10000"}, as_arrow)
 
     # Series
 
@@ -256,15 +251,8 @@ class Client:
         """Over time: a column for each series, and in `attrs["series"]` the labels of each."""
         now_s = time.time()
         start_s, end_s = seconds_of(start, now_s), seconds_of(end, now_s)
-        step_s = length_s(step) if step is not None else max(1.0, (end_s - start_s) // _POINTS)
-        answers = [
-            self._connection.post(
-                "/api/v1/query_range",
-                {"query": promql, "start": f"{a:.3f}", "end": f"{b:.3f}", "step": f"{step_s:.3f}"},
-            )
-            for a, b in pieces(start_s, end_s, step_s)
-        ]
-        table = wide_table([one.data["result"] for one in answers], _warnings(answers))
+        step_s = length_s(step) if step is not None else None
+        table = range_table(self._connection, promql, start_s, end_s, step_s)
         return frame(table, as_arrow=as_arrow, index="time")
 
     # Plots
@@ -296,6 +284,10 @@ class Client:
         answer = self._connection.get(path, params)
         return frame(table_of(columns, *answer), as_arrow=as_arrow)
 
-
-def _warnings(answers: Sequence[Any]) -> list[str]:
-    return [*dict.fromkeys(warning for one in answers for warning in one.warnings)]
+    def _pages(
+        self, path: str, name: str, columns: Sequence[Column], params: Mapping[str, str], as_arrow: bool
+    ) -> Frame:
+        """`name` is what the answer calls its rows."""
+        pages = [*self._connection.pages(path, params)]
+        rows = [row for page in pages for row in page.data[name]]
+        return frame(table_of(columns, rows, warnings_of(pages)), as_arrow=as_arrow)

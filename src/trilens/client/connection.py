@@ -10,7 +10,7 @@ from trilens.model.errors import NotFound, RequestError, ServerError
 from trilens.settings.client import load_client_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     Params = Mapping[str, str | Sequence[str]]
 
@@ -69,6 +69,11 @@ class Connection:
         if not isinstance(envelope, dict) or envelope.get("status") != "success":
             raise _refused(answer.status_code, envelope)
         return Answer(envelope["data"], tuple(map(_said, envelope.get("warnings") or ())))
+
+
+def warnings_of(answers: Iterable[Answer]) -> list[str]:
+    """Each of them once."""
+    return [*dict.fromkeys(warning for one in answers for warning in one.warnings)]
 
 
 def _said(warning: object) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trilens.client.frames import needed
 from trilens.model.errors import NotFound, RequestError
+from trilens.model.step_phases import SYNC_PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, which people who see fewer colours tell apart.
 _COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#666666")
 _HATCHES: Final = ("", "//", "..", "xx", "\\\\", "oo", "--", "++")  # colour is never alone
-_WAITS: Final = ("phase.grad_sync_s", "phase.barrier_s")  # for other ranks
+_WAITS: Final = tuple(f"phase.{name}_s" for name in SYNC_PHASES)  # for other ranks
 _MOST_RECORDS: Final = 100_000
 _MOST_BARS: Final = 15
 

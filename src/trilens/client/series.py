@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from trilens.client.connection import warnings_of
 from trilens.client.table import Kind, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from trilens.client.connection import Connection
+
     Series = Mapping[str, Any]
 
+_POINTS: Final = 250  # of a range, where no step is given
 _MOST_POINTS: Final = 11_000  # that the server gives of a series at once
 _HISTOGRAMS: Final = "native histograms are left out; histogram_quantile() and the like make numbers of them"
 
@@ -20,15 +24,34 @@ def long_table(data: Mapping[str, Any], warnings: Sequence[str]) -> Table:
     is_single = data["resultType"] in ("scalar", "string")
     result = [{"metric": {}, "value": data["result"]}] if is_single else data["result"]
     samples = [(one["metric"], sample) for one in result for sample in _samples(one)]
-    names = sorted({name for labels, _ in samples for name in labels})
-    columns: dict[str, tuple[Kind, Sequence[Any]]] = {
-        name: (Kind.TEXT, [labels.get(name) for labels, _ in samples]) for name in names
-    }
-    columns["time"] = (Kind.TIME_MS, [_ms(sample[0]) for _, sample in samples])
     is_text = data["resultType"] == "string"
     values = [sample[1] if is_text else float(sample[1]) for _, sample in samples]
-    columns["value"] = (Kind.TEXT if is_text else Kind.NUMBER, values)
-    return Table(columns, [*warnings, *_unshown(result)])
+    told: dict[str, tuple[Kind, Sequence[Any]]] = {
+        "time": (Kind.TIME_MS, [_ms(sample[0]) for _, sample in samples]),
+        "value": (Kind.TEXT if is_text else Kind.NUMBER, values),
+    }
+    columns: dict[str, tuple[Kind, Sequence[Any]]] = {}
+    for name in sorted({name for labels, _ in samples for name in labels}):
+        column = name
+        while column in told or column in columns:
+            column = f"label.{column}"
+        columns[column] = (Kind.TEXT, [labels.get(name) for labels, _ in samples])
+    return Table({**columns, **told}, [*warnings, *_unshown(result)])
+
+
+def range_table(
+    connection: Connection, promql: str, start_s: float, end_s: float, step_s: float | None
+) -> Table:
+    """Of a long range, asked piece by piece."""
+    apart_s = step_s if step_s is not None else max(1.0, (end_s - start_s) // _POINTS)
+    answers = [
+        connection.post(
+            "/api/v1/query_range",
+            {"query": promql, "start": f"{a:.3f}", "end": f"{b:.3f}", "step": f"{apart_s:.3f}"},
+        )
+        for a, b in pieces(start_s, end_s, apart_s)
+    ]
+    return wide_table([one.data["result"] for one in answers], warnings_of(answers))
 
 
 def wide_table(pieces: Iterable[Sequence[Series]], warnings: Sequence[str]) -> Table:
@@ -68,7 +91,8 @@ def series_names(every: Sequence[Mapping[str, str]]) -> list[str]:
     names = sorted({name for labels in every for name in labels})
     differing = [name for name in names if len({labels.get(name) for labels in every}) > 1]
     if not differing:
-        return [labels.get("__name__", "value") for labels in every]
+        found = [labels.get("__name__", "value") for labels in every]
+        return ["value" if name == "time" else name for name in found]
     if len(differing) == 1:
         found = [labels.get(differing[0]) or "(none)" for labels in every]
         if "time" not in found and len({*found}) == len(found):

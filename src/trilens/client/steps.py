@@ -15,7 +15,7 @@ _SECOND_US: Final = 1_000_000
 _PLAIN: Final = ("step", "rank", "attempt", "n", "samples", "tokens", "epoch")
 
 
-def steps_table(pages: Sequence[Page]) -> Table:
+def steps_table(pages: Sequence[Page], warnings: Sequence[str]) -> Table:
     """Phases as `phase.NAME_s` and `gpu.NAME_s`, values by their own names; rates are of the one rank."""
     columns: dict[str, tuple[Kind, Sequence[Any]]] = {
         name: (Kind.WHOLE, _joined(pages, name)) for name in _PLAIN
@@ -31,10 +31,10 @@ def steps_table(pages: Sequence[Page]) -> Table:
     for name in _names(pages, "values"):
         values = [as_value(Kind.NUMBER, one) for one in _of_group(pages, "values", name)]
         columns[name if name not in columns else f"value.{name}"] = (Kind.NUMBER, values)
-    return Table(columns)
+    return Table(columns, warnings)
 
 
-def curve_table(data: Page) -> Table:
+def curve_table(data: Page, warnings: Sequence[str]) -> Table:
     def numbers(name: str) -> tuple[Kind, Sequence[Any]]:
         return Kind.NUMBER, [as_value(Kind.NUMBER, one) for one in data[name]]
 
@@ -47,6 +47,7 @@ def curve_table(data: Page) -> Table:
             "worst": numbers("worst"),
             "worst_rank": (Kind.WHOLE, data["worst_rank"]),
         },
+        warnings,
         about={"run": data["run"], "value": data["value"]},
     )
 

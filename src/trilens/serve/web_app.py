@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 PAGES: Final = (
     "/",
     "/workloads",
-    "/workloads/{cluster}/{namespace}/{kind}/{name:path}",  # a process's may hold a slash
+    "/workloads/{cluster}/{namespace}/{kind}/{name}",
     "/fleet",
     "/fleet/gpus/{uuid}",
     "/money",
@@ -61,7 +61,7 @@ class _File(NamedTuple):
 
 def is_open(path: str) -> bool:
     """Whether it is answered without a token: the app itself is no secret, and has to ask for one."""
-    return path.split("/")[1] in _OPEN
+    return path.removeprefix("/").partition("/")[0] in _OPEN
 
 
 class WebApp:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from decimal import Decimal
@@ -16,6 +15,7 @@ from trilens.cli.top.curves import Curves
 from trilens.cli.top.picture import OneWorkload, RankGpu, Told
 from trilens.model.errors import ServerError
 from trilens.model.step_phases import SYNC_PHASES
+from trilens.promql.annotations import quote as quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _TEMPERATURE: Final = "DCGM_FI_DEV_GPU_TEMP"
 _MOST_CURVES: Final = 512  # of larger jobs only the present is asked for
 _STEPS, _STEP_SECONDS = "training_steps_total", "training_step_seconds_total"
 _PHASES: Final = "training_step_phase_seconds_total"
-_SYNC: Final = json.dumps("|".join(SYNC_PHASES))
+_SYNC: Final = quoted("|".join(SYNC_PHASES))
 _STEP_WINDOW: Final = "2m"  # of which the mean is shown: a few steps of the slowest
 
 
@@ -46,11 +46,10 @@ class Inside:
         whose = {"workload": workload.name}
         incidents = self._client.get("/api/incidents", whose)["data"]
         findings = self._client.get("/api/findings", whose)["data"]
-        named = f"{workload.namespace}/{workload.kind}/{workload.name}"
         return OneWorkload(
             workload.path,
             _lines(found),
-            tuple(told_incident(one) for one in incidents if named in one["workloads"]),
+            tuple(told_incident(one) for one in incidents if hits(one, workload)),
             tuple(told_finding(one) for one in findings if is_of(one, workload)),
             self._ranks(workload, found["gpus"]),
         )
@@ -120,6 +119,12 @@ def told_finding(one: Mapping[str, Any]) -> Told:
     return Told(one["severity"], one["code"], one["text"], one["onset_ms"], one["action"] or "")
 
 
+def hits(incident: Mapping[str, Any], workload: Workload) -> bool:
+    """Those that suffer are named without their cluster: where its own is known, they are of that one."""
+    named = f"{workload.namespace}/{workload.kind}/{workload.name}"
+    return named in incident["workloads"] and incident["subject"]["cluster"] in (None, workload.cluster)
+
+
 def is_of(finding: Mapping[str, Any], workload: Workload) -> bool:
     whose = finding["workload"]
     return whose is not None and (whose["cluster"], whose["namespace"], whose["kind"], whose["name"]) == (
@@ -152,7 +157,7 @@ def _lines(found: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _matchers(**labels: str) -> str:
-    return ", ".join(f"{name}={json.dumps(value)}" for name, value in labels.items())
+    return ", ".join(f"{name}={quoted(value)}" for name, value in labels.items())
 
 
 def _own(step_s: float | None, wait_s: float | None) -> float | None:

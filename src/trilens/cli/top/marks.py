@@ -20,7 +20,7 @@ STYLES: Final = {
     "broken": "bold red",
     "unknown": "dim",
 }
-_HEALTH: Final = {"critical": "✖", "warning": "▲", "info": "•", "ok": "●"}
+_HEALTH: Final = {"critical": "✖", "warning": "▲", "info": "•", "ok": "●", "unknown": "-"}
 _STATES: Final = {"busy": "█", "wasted": "▒", "idle": "░", "broken": "✖", "unknown": "?"}
 
 
@@ -42,7 +42,7 @@ class Marks(NamedTuple):
 
 UNICODE: Final = Marks(_HEALTH, _STATES, "▁▂▃▄▅▆▇█", "↓", "↑")
 ASCII: Final = Marks(
-    {"critical": "X", "warning": "!", "info": "i", "ok": "."},
+    {"critical": "X", "warning": "!", "info": "i", "ok": ".", "unknown": "-"},
     {"busy": "#", "wasted": "=", "idle": ".", "broken": "X", "unknown": "?"},
     "_.-=+*#@",
     "v",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-GRAVITY: Final = {"critical": 0, "warning": 1, "info": 2, "ok": 3}
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+GRAVITY: Final = {"critical": 0, "warning": 1, "info": 2, "ok": 3, "unknown": 4}
 ENDED: Final = frozenset({"succeeded", "failed", "gone"})
 
 
@@ -24,18 +26,15 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Of the whole fleet. `gpus` are those of each state that /api/now tells apart."""
+    """Of the whole fleet. `gpus` are those of each state that /api/now tells apart; `incidents` are the
+    gravest, and `lost` is by all that are open."""
 
     currency: str | None = None
     burn_per_hour: Decimal | None = None
     gpus: tuple[tuple[str, int], ...] = ()
     incidents: tuple[Told, ...] = ()
     more_incidents: int = 0
-
-    @property
-    def lost(self) -> Decimal | None:
-        known = [one.lost for one in self.incidents if one.lost is not None]
-        return sum(known, Decimal(0)) if known else None
+    lost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ def head_of(now: Mapping[str, Any]) -> Head:
             for one in now["incidents"]
         ),
         now["more_incidents"],
+        _amount(now["incidents_lost"]),
     )
 
 
@@ -76,7 +77,7 @@ def workloads_of(
             row["team"],
             "gone" if row["gone_ms"] is not None else row["phase"],
             row["gpus"],
-            row["health"] or "ok",
+            row["health"] or "unknown",
             _wrong(row),
             row["goodput"],
             _amount(row["cost_per_hour"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from trilens.model.errors import TrilensError
+from trilens.model.errors import ServerError, TrilensError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,5 +51,10 @@ class Watch:
             answer: Picture | TrilensError = self._ask()
         except TrilensError as e:
             answer = e
+        except Exception as e:  # noqa: BLE001 - one answer that nobody foresaw is no end
+            answer = ServerError(
+                f"the answer cannot be read: {e!r}",
+                hint="is the server of another version than this command?",
+            )
         if not self._ends:
             self._tell(answer)

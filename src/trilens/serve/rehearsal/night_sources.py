@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = 2  # of the files
 _PACKAGES: Final = (
-    "alert", "collect", "detect", "ledger", "lineage", "model", "promql", "resolve", "rules", "simulate",
-    "store", "serve/detection", "serve/incidents", "serve/money", "serve/rehearsal",
+    "alert", "collect", "detect", "ledger", "lineage", "model", "promql", "resolve", "rules", "serve",
+    "settings", "simulate", "store",
 )  # fmt: skip
+_SHOWING: Final = ("serve/pages", "serve/web_app.py")  # what is there, and nothing that a night has
 _KINDS: Final = (".py", ".yml", ".yaml")
 _TRILENS: Final = Path(__file__).parents[2]
 
@@ -31,8 +32,13 @@ def night_key(seed: int) -> str:
 @cache
 def made_by() -> str:
     """Of another digest, something else may have been found in it."""
+    return _digest(sources())
+
+
+def sources() -> list[Path]:
     files = (file for name in _PACKAGES for file in (_TRILENS / name).rglob("*") if file.suffix in _KINDS)
-    return _digest(sorted(files))
+    showing = tuple(_TRILENS / name for name in _SHOWING)
+    return sorted(file for file in files if not any(file.is_relative_to(one) for one in showing))
 
 
 def _digest(files: Iterable[Path]) -> str:
