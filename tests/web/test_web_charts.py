@@ -86,6 +86,73 @@ def test_trouble_over_the_charts_is_in_words_and_said_once(
     expect(lanes).to_have_text([said])
 
 
+def trouble_of(found: dict[str, Any], **told: Any) -> dict[str, Any]:
+    one = {"what": "incident", "name": "D001", "severity": "info", "from_ms": found["from_ms"], "to_ms": None}
+    return {**one, "rank": None, "node": None, "gpu": None, "lost": None, "currency": None, **told}
+
+
+def test_of_many_troubles_those_that_last_and_the_gravest_are_shown(page: Page, path: str) -> None:
+    def many(found: dict[str, Any]) -> None:
+        at_ms = found["from_ms"]
+        over = [
+            trouble_of(found, id=f"{i}", title=f"was {i}", from_ms=at_ms + i, to_ms=at_ms + 60_000)
+            for i in range(30)
+        ]
+        grave = trouble_of(found, id="grave", title="was grave", severity="critical", to_ms=at_ms + 1)
+        found["troubles"] = [
+            grave,
+            *over,
+            trouble_of(found, id="now", title="lasts", from_ms=at_ms + 120_000),
+        ]
+        mark = {"kind": "xid", "code": 79, "text": "lost", "node": None, "gpu": 0, "rank": None, "count": 1}
+        found["platform"] |= {"marks": [{**mark, "t_ms": at_ms + i} for i in range(25)], "more_marks": 5}
+
+    changed(page, r"/timeline\?", many)
+    page.goto(f"{path}?range=1h")
+    lanes = page.locator(".lane-said")
+    expect(lanes).to_have_count(12)
+    expect(lanes.first).to_have_text("was grave")
+    expect(lanes.last).to_have_text("lasts")
+    expect(page.locator(".lane-more")).to_contain_text("and 20 more")
+    page.locator(".lane-list summary").click()
+    expect(page.locator(".lane-list")).to_contain_text("and 20 more that went wrong")
+    expect(page.locator(".lane-list")).to_contain_text("and 10 more events")
+
+
+def test_it_is_said_to_be_well_only_when_the_troubles_of_now_are_known(page: Page, path: str) -> None:
+    held: list[Route] = []
+
+    def runs(found: dict[str, Any]) -> None:
+        found["workload"]["gone"] = None
+        found["workload"]["phase"] = {
+            "phase": "running", "reason": "", "attempt": 0, "from_ms": 1, "to_ms": None, "seconds": 60,
+        }  # fmt: skip
+
+    def lasting(*, is_past: bool) -> Callable[[dict[str, Any]], None]:
+        def change(found: dict[str, Any]) -> None:
+            found["troubles"] = [] if is_past else [trouble_of(found, id="x", title="rank 3 has crashed")]
+
+        return change
+
+    changed(page, r"/api/workloads/[^?]+\?limit", runs)
+    changed(page, r"/api/runs\?", lambda found: found.update(runs=[]))
+    page.route(re.compile(r"/timeline\?"), lambda route: held.append(route))
+    page.goto(f"{path}?range=1h")
+    health = page.locator(".workload-health")
+    expect(health).to_contain_text("Whether anything is wrong is not known yet")
+    page.unroute(re.compile(r"/timeline\?"))
+    changed(page, r"/timeline\?", lambda found: found.update(troubles=[]))
+    for route in held:
+        route.fallback()
+    expect(health).to_contain_text("Nothing is found to be wrong")
+    # Of a span that is over, the troubles are those of then: how it is now is asked for besides.
+    changed(page, r"/timeline\?.*to=", lasting(is_past=True))
+    changed(page, r"/timeline\?((?!to=).)*$", lasting(is_past=False))
+    to_ms = int(time.time() * 1000) - 600_000
+    page.goto(f"{path}?from={to_ms - 600_000}&to={to_ms}")
+    expect(health).to_contain_text("rank 3 has crashed")
+
+
 def test_the_table_says_what_is_wrong_without_the_name_that_is_beside_it(
     page: Page, whose: dict[str, str]
 ) -> None:

@@ -19,5 +19,12 @@ def test_the_doctor_says_what_is_not_seen_and_what_to_copy(page: Page) -> None:
     expect(money.get_by_text("Nothing of that kind here.")).to_be_visible()
     page.reload()
     expect(money.get_by_text("Nothing of that kind here.")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url) if "/api/doctor" in one.url else None)
+    page.clock.install()
     page.get_by_role("button", name="Look again").click()
     expect(page.get_by_text(re.compile("layers examined, last just now"))).to_be_visible()
+    # What a click asked for is done once, and not again with every later ask.
+    with page.expect_request(re.compile("/api/doctor")):
+        page.clock.run_for(20_000)
+    assert ["fresh" in url for url in asked[:2]] == [True, False]

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlparse
 
+import httpx
 from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page
 
     Usable = Callable[[Page], None]
 
 MARKUP = "<img src=x onerror=alert(1)>"
+ROW_IN_SIGHT = """
+() => {
+  const box = document.querySelector('.table-box').getBoundingClientRect();
+  const middle = box.top + 0.1 * box.height; // below the heads, where few rows are left as well
+  const rows = [...document.querySelectorAll('tr.can-open')].map((row) => row.getBoundingClientRect());
+  return rows.some((row) => row.top <= middle && middle < row.bottom);
+}
+"""
 
 
 def query_of(page: Page) -> dict[str, list[str]]:
@@ -63,13 +71,13 @@ def many_workloads(count: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def given(page: Page, url: str, data: dict[str, Any]) -> None:
+    """What `data` holds at the moment of asking."""
+    page.route(url, lambda route: route.fulfill(json={"status": "success", "data": data}))
+
+
 def test_ten_thousand_workloads_are_few_rows_and_names_are_only_text(page: Page) -> None:
-    body = json.dumps({"status": "success", "data": many_workloads(10_000)})
-
-    def answer(route: Route) -> None:
-        route.fulfill(body=body, content_type="application/json")
-
-    page.route("**/api/workload-table*", answer)
+    given(page, "**/api/workload-table*", many_workloads(10_000))
     page.goto("/workloads")
     rows = page.locator("tbody tr.can-open")
     expect(rows.first).to_contain_text(MARKUP)
@@ -81,6 +89,99 @@ def test_ten_thousand_workloads_are_few_rows_and_names_are_only_text(page: Page)
     page.get_by_role("searchbox").fill("no such")
     page.get_by_role("button", name="Show all").click()
     expect(page.get_by_role("status")).to_contain_text("All 10,000 workloads")
+
+
+def test_rows_are_there_wherever_somebody_scrolled_before_a_search(page: Page) -> None:
+    given(page, "**/api/workload-table*", many_workloads(10_000))
+    page.goto("/workloads?sort=name")
+    box = page.get_by_role("group", name="Workloads", exact=True)
+    search, rows = page.get_by_role("searchbox"), box.locator("tbody tr.can-open")
+
+    def scrolled_to(row: int) -> None:
+        box.evaluate("(box, y) => { box.scrollTop = y; }", 34 * row)
+        expect(rows.filter(has_text=f"job-{row} ")).to_be_in_viewport()
+
+    expect(rows.first).to_be_visible()
+    # 111 are still too many to draw, 11 are not, and without any there is no table.
+    for q, left in (("job-50", 111), ("job-500", 11), ("no such", 0)):
+        scrolled_to(5000)
+        search.fill(q)
+        expect(page.get_by_role("status")).to_contain_text(f"{left} of 10,000")
+        if left > 0:
+            page.wait_for_function(ROW_IN_SIGHT)
+        search.fill("")
+        expect(page.get_by_role("status")).to_contain_text("All 10,000")
+        page.wait_for_function(ROW_IN_SIGHT)
+
+
+def test_the_row_that_is_chosen_stays_so_when_others_move(page: Page) -> None:
+    table = many_workloads(20)
+    given(page, "**/api/workload-table*", table)
+    page.clock.install()
+    page.goto("/workloads?sort=-gpus")
+    box = page.get_by_role("group", name="Workloads", exact=True)
+    for _ in range(2):
+        box.press("ArrowDown")
+    chosen = box.locator("tr.is-chosen")
+    expect(chosen).to_contain_text("job-18 ")
+    table["gpus"][2] = 99  # comes before it
+    page.clock.run_for(6000)
+    expect(box.locator("tbody tr").first).to_contain_text("job-2 ")
+    expect(chosen).to_contain_text("job-18 ")
+    box.press("Enter")
+    expect(page).to_have_url(re.compile("/workloads/prod/ml/Job/job-18$"))
+
+
+def test_what_has_no_price_is_not_said_to_cost_nothing(page: Page) -> None:
+    table = many_workloads(3)
+    given(page, "**/api/workload-table*", table)
+    page.goto("/workloads")
+    shown = page.get_by_role("status")
+    expect(shown).to_contain_text("3 GPUs, $6.00/h")
+    table["currency"] = "credits"  # a unit of one's own
+    page.reload()
+    expect(shown).to_contain_text("3 GPUs, 6.00 credits/h")
+    table["currency"] = "USD"
+    table["cost_per_hour"] = [2.0, 2.0, None]
+    page.reload()
+    expect(shown).to_contain_text("3 GPUs, $4.00/h and 1 workload without a price")
+    expect(page.locator(".wl-head")).to_contain_text("1 workload without a price")
+    table["cost_per_hour"] = [None] * 3
+    page.reload()
+    expect(shown).to_contain_text("3 GPUs, no price known")
+    expect(page.locator(".wl-head")).to_contain_text("no price known")
+
+
+def test_before_the_first_look_no_gpu_is_said_to_be_well(page: Page, site: str) -> None:
+    fleet = httpx.get(f"{site}/api/fleet", timeout=60).raise_for_status().json()["data"]
+    gpus = len(fleet["gpus"]["node"])
+    fleet["gpus"].update(state=["reporting"] * gpus, health=["ok"] * gpus)
+    fleet["nodes"]["state"] = ["ready"] * len(fleet["nodes"]["name"])
+    fleet["findings"] = []
+    given(page, "**/api/fleet", fleet)
+    broken = page.get_by_role("region", name="Broken or lost")
+    for at_ms, headline, said in (
+        (1, "report and are well", "Nothing:"),
+        (None, "not known yet", "Not known"),
+    ):
+        fleet["at_ms"] = at_ms
+        page.goto("/fleet")
+        expect(page.locator("h1")).to_contain_text(headline)
+        expect(broken).to_contain_text(said)
+
+
+def test_of_what_is_wrong_with_a_gpu_the_gravest_stands_first(page: Page, site: str) -> None:
+    fleet = httpx.get(f"{site}/api/fleet", timeout=60).raise_for_status().json()["data"]
+    uuid = next(one for one in fleet["gpus"]["uuid"] if one)
+    life = httpx.get(f"{site}/api/gpus/{uuid}/life", timeout=60).raise_for_status().json()["data"]
+    finding = {"code": "D031", "onset_ms": life["from_ms"] + 1, "ended_ms": None, "action": ""}
+    life["findings"] = [
+        {**finding, "id": severity, "severity": severity, "text": f"a {severity} one"}
+        for severity in ("info", "critical", "warning")
+    ]
+    given(page, "**/life*", life)
+    page.goto(f"/fleet/gpus/{uuid}")
+    expect(page.locator("header .notice")).to_contain_text("a critical one")
 
 
 def test_from_the_map_to_the_life_of_a_gpu(page: Page, usable: Usable) -> None:

@@ -40,7 +40,7 @@ def test_an_incident_from_the_list_to_its_verdict(page: Page, usable: Usable) ->
     expect(page.get_by_role("heading", level=1)).to_contain_text(title[:20])
     expect(page.get_by_text("It began")).to_be_visible()
     page.get_by_role("button", name="Find out why").click()
-    expect(page).to_have_url(re.compile("why=true"))
+    expect(page).to_have_url(re.compile("why=1"))
     said = page.locator(".verdict").first.or_(page.get_by_text("Nothing is out of the ordinary"))
     expect(said.first).to_be_visible()
     page.reload()  # the verdict comes along with the address
@@ -85,6 +85,23 @@ def test_rules_that_are_blind_say_what_to_switch_on(page: Page, axe: Axe) -> Non
     expect(page.get_by_text("DCGM_X, gauge, x")).to_be_visible()
     expect(page.get_by_text("Quiet", exact=True)).to_have_count(0)
     axe(page)
+
+
+def test_a_severity_of_ones_own_does_not_come_before_critical(page: Page) -> None:
+    alerts = [
+        {
+            "labels": {"alertname": f"Of{severity}", "severity": severity},
+            "annotations": {},
+            "state": "firing",
+            "activeAt": "2026-01-01T00:00:00Z",
+            "value": "1",
+        }
+        for severity in ("tuesday", "info", "critical", "warning")
+    ]
+    answer(page, "/api/v1/alerts", {"alerts": alerts})
+    page.goto("/incidents?tab=alerts")
+    rows = page.get_by_role("group", name="Alerts").locator("tbody tr td:first-child")
+    expect(rows).to_have_text([re.compile(one) for one in ("critical", "warning", "info", "tuesday")])
 
 
 def test_receivers_are_tested_and_without_any_it_is_said_how_to_have_one(page: Page, axe: Axe) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,10 +33,12 @@ def test_money_by_any_two_dimensions_of_a_part_of_it(page: Page, tmp_path: Path)
     assert head == "workload,bucket,currency,amount,amount_before,gpu_hours,gpu_hours_without_price"
     assert lines
     assert all(name in line for line in lines)
-    focus = page.get_by_role("link", name="FOCUS Parquet").get_attribute("href")
-    assert focus is not None
-    assert "format=parquet" in focus
-    assert "where=workload" in focus
+    with page.expect_request(re.compile("/api/cost/focus")) as asking, page.expect_download() as focus:
+        page.get_by_role("button", name="FOCUS Parquet").click()
+    assert "format=parquet" in asking.value.url
+    assert "where=workload" in asking.value.url
+    focus.value.save_as(file)
+    assert file.read_bytes().startswith(b"PAR1")
     page.get_by_role("button", name=f"Only workload {name}: leave this out").click()
     expect(page).not_to_have_url(re.compile("where="))
 
@@ -50,3 +52,45 @@ def test_what_a_request_cost_what_was_for_nothing_and_the_month(page: Page) -> N
     expect(one.locator("tbody tr td:nth-child(2)").first).to_have_text(re.compile(r"^\$\d"))
     expect(page.get_by_role("region", name="This month")).to_contain_text(re.compile(r"\$[\d,.]+ so far"))
     expect(page.get_by_role("region", name="For nothing").get_by_role("listitem").first).to_contain_text("$")
+
+
+def test_an_hour_of_which_nothing_is_booked_did_not_cost_nothing(page: Page) -> None:
+    def latest_only(route: Route) -> None:
+        found = route.fetch()
+        body = found.json()
+        latest = max(line["keys"]["hour"] for line in body["data"]["lines"])
+        body["data"]["lines"] = [one for one in body["data"]["lines"] if one["keys"]["hour"] == latest]
+        route.fulfill(response=found, json=body)
+
+    page.route(re.compile(r"/api/cost\?.*by=hour"), latest_only)
+    page.goto("/money")
+    hours = page.locator(".stacks-column")
+    expect(hours.last).to_be_visible()
+    hours.first.hover()
+    expect(page.locator(".stacks .heat-tip")).to_contain_text(re.compile(": not booked$"))
+
+
+def test_an_address_that_was_cut_off_shows_what_is_left_of_it(page: Page) -> None:
+    page.goto("/money?where=%25zz,cluster%3Ddemo")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("were spent")
+    expect(page.locator(".money-filter")).to_have_count(1)
+
+
+def test_money_of_another_span_does_not_stand_under_the_new_heading(page: Page) -> None:
+    page.goto("/money")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_contain_text("in the last 12 hours")
+    held: list[Route] = []
+    page.route("**/api/cost?*", lambda route: held.append(route))
+    page.get_by_label("Span of time").select_option("24h")
+    expect(page.get_by_text("Adding up the money")).to_be_visible()
+    expect(heading).to_have_count(0)
+    expect(page.get_by_role("group", name="Cost by team and bucket")).to_have_count(0)
+    expect(page.get_by_role("region", name="Hour by hour").locator(".answer")).to_have_attribute(
+        "aria-busy", "true"
+    )
+    page.unroute("**/api/cost?*")
+    for route in held:
+        route.fallback()
+    expect(heading).to_contain_text("in the last 24 hours")
+    expect(page.locator(".answer[aria-busy=true]")).to_have_count(0)

@@ -93,6 +93,37 @@ def test_what_nobody_booked_is_not_said_to_be_nothing(
     expect(page.get_by_text(where)).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("lost", "said"), [("12345.6", "$12,346 lost so far"), (None, "what they lost is not known")]
+)
+def test_what_incidents_lost_is_of_all_that_are_open(
+    page: Page, site: str, lost: str | None, said: str
+) -> None:
+    told = {**data_of(site, "/api/now"), "more_incidents": 3, "incidents_lost": lost}
+    page.route("**/api/now*", lambda route: route.fulfill(status=200, body=json.dumps({"data": told})))
+    page.goto("/")
+    expect(page.get_by_text(said)).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("compared_ms", "said"),
+    [
+        (1_790_000_000_000, "Nothing: the same workloads"),
+        (None, "It is not known: there is nothing to compare with."),
+    ],
+)
+def test_what_nothing_compares_with_is_not_said_to_be_the_same(
+    page: Page, site: str, compared_ms: int | None, said: str
+) -> None:
+    found = data_of(site, "/api/now")
+    changes = dict.fromkeys(found["changes"]) | {"lost_gpus": []}
+    changes["incidents"] = {**found["changes"]["incidents"], "count": 0}
+    told = json.dumps({"data": {**found, "compared_ms": compared_ms, "changes": changes}})
+    page.route("**/api/now*", lambda route: route.fulfill(status=200, body=told))
+    page.goto("/")
+    expect(page.get_by_role("region", name="What changed")).to_contain_text(said)
+
+
 def test_without_any_gpu_it_says_how_to_begin(page: Page, site: str) -> None:
     found = data_of(site, "/api/now")
     nothing = {**found, "burn": None, "incidents": [], "gpus": [{**one, "gpus": 0} for one in found["gpus"]]}

@@ -142,7 +142,7 @@ def test_money_hour_by_hour_and_by_team(tab: Page) -> None:
 def test_an_incident_with_its_verdict(tab: Page, night: str) -> None:
     incidents = httpx.get(f"{night}/api/incidents", timeout=60).raise_for_status().json()["data"]
     hang = next(one["id"] for one in incidents if "has hung" in one["title"])
-    opened(tab, f"/incidents/{hang}?why=true")
+    opened(tab, f"/incidents/{hang}?why=1")
     expect(tab.locator(".verdict").first).to_contain_text("rank 11")
     picture(tab, "incident")
 

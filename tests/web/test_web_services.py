@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 if TYPE_CHECKING:
@@ -105,6 +106,25 @@ def test_services_say_what_is_promised_and_how_it_is_kept(page: Page, usable: Us
     expect(page).to_have_url(re.compile("service=lab%2Fml%2Fidle"))
     expect(panel).to_contain_text("workload: idle")  # how to write an objective
     assert "bad" not in page.title()
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (["ok", "ok"], "All objectives are met."),
+        (["ok", "unmeasured"], "1 of 2 objectives are met; one is not measured."),
+        (["unmeasured", "unmeasured"], "Whether objectives are met is not known: nothing is measured yet."),
+    ],
+)
+def test_an_objective_that_is_not_measured_is_not_said_to_be_met(
+    page: Page, states: list[str], said: str
+) -> None:
+    slos = [{**CHAT["slos"][0], "name": f"slo-{i}", "state": state} for i, state in enumerate(states)]
+    service = {**IDLE, "state": "unmeasured" if "unmeasured" in states else "ok", "slos": slos}
+    answer(page, "/api/services$", {"at_ms": NOW_MS, "services": [service, IDLE], "unmatched": []})
+    answer(page, "/api/services/lab/ml/idle", detail(service))
+    page.goto("/services")
+    expect(page.get_by_role("heading", level=1)).to_have_text(said)
 
 
 def test_a_service_of_the_demo_is_found_and_shown_to_others(page: Page) -> None:

@@ -323,3 +323,49 @@ def test_a_token_that_is_changed_in_the_middle_of_a_visit(tab: Page, server: Ser
     expect(tab.get_by_label("Search workloads")).to_have_value("bert")
     expect(tab.locator("main td a").filter(has_text="bert")).to_be_visible()
     expect(tab.locator(".notice-warning")).to_have_count(0)
+
+
+def test_a_token_that_is_given_while_an_ask_is_on_its_way(browser: Browser, server: Server) -> None:
+    with watched_tab(browser, server.url, ABSENT) as tab:
+        held = Held(tab)
+        held.hold()
+        tab.goto("/workloads")
+        expect(tab.get_by_role("status").filter(has_text="Looking at all workloads")).to_be_visible()
+        tab.keyboard.press("Control+k")  # asks for incidents, and learns that a token is wanted
+        expect(tab.get_by_label("Token")).to_be_attached()
+        tab.keyboard.press("Escape")
+        tab.get_by_label("Token").fill(TOKEN)
+        tab.keyboard.press("Enter")
+        expect(tab.get_by_label("Token")).to_have_count(0)
+        held.release()  # which comes without a token, and late
+        jobs_shown(tab)
+
+
+def test_a_file_is_asked_for_with_the_token(tab: Page) -> None:
+    tab.goto("/money")
+    with tab.expect_download() as downloading:
+        tab.get_by_role("button", name="FOCUS CSV").click()
+    assert downloading.value.suggested_filename.endswith(".csv")
+    assert downloading.value.path().read_text(encoding="utf-8").startswith('"BilledCost",')
+
+
+def test_a_page_whose_file_never_comes_is_loaded_again_only_once(browser: Browser, server: Server) -> None:
+    with watched_tab(browser, server.url, "Failed to load resource") as tab:
+        tab.add_init_script(f"sessionStorage['trilens-token'] ??= '{TOKEN}'")
+        tab.clock.install()
+        tab.route(re.compile(r"/assets/fleet-.*\.js"), lambda route: route.abort())
+        tab.goto("/fleet")
+        missing = tab.get_by_role("alert").filter(has_text="This page could not be loaded")
+        expect(missing).to_contain_text("The window loads itself again")
+        with tab.expect_navigation():
+            tab.clock.run_for(6000)
+        expect(missing).to_contain_text("now again")
+        tab.evaluate("window.same = true")
+        looked: list[str] = []
+        tab.on("request", lambda asked: looked.append(asked.url) if "/healthz" in asked.url else None)
+        tab.clock.run_for(60_000)
+        assert tab.evaluate("window.same")
+        assert looked == []
+        tab.unroute(re.compile(r"/assets/fleet-.*\.js"))
+        tab.get_by_role("button", name="Reload").click()
+        expect(tab.get_by_role("heading", level=1)).to_contain_text("GPU")

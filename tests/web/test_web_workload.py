@@ -125,6 +125,10 @@ def test_why_is_asked_only_when_somebody_wants_to_know(page: Page, path: str) ->
     expect(page.locator(".verdict, .state-empty").last).to_be_visible()
     expect(page).to_have_url(re.compile("why=1"))
     assert len(asked) == 1
+    # Of another span, it is another question.
+    with page.expect_request(re.compile("/api/why")):
+        page.get_by_label("Span of time").select_option("6h")
+    expect(page.locator(".verdict, .state-empty").last).to_be_visible()
 
 
 def test_members_attempts_and_checkpoints(page: Page, path: str) -> None:

@@ -47,6 +47,7 @@ export interface Asked {
 }
 
 const PATIENCE_MS = 120_000; // as long as a query may take; a line that went dead would be waited for without end
+const FILE_PATIENCE_MS = 1_800_000; // one of many rows is made while it is sent
 
 export function addressOf(path: string, { path: args = {}, query = {} }: Asked = {}): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(args[name] ?? "")));
@@ -59,34 +60,54 @@ export function addressOf(path: string, { path: args = {}, query = {} }: Asked =
   return text ? `${filled}?${text}` : filled;
 }
 
-async function ask<T>(method: string, address: string, body: unknown, signal?: AbortSignal): Promise<Answer<T>> {
-  const headers: Record<string, string> = { Accept: "application/json" };
+interface Heard<C> {
+  response: Response;
+  content: C;
+  token: string; // that it was asked with
+}
+
+async function hear<C>(
+  method: string,
+  address: string,
+  body: unknown,
+  read: (response: Response) => Promise<C>,
+  signal?: AbortSignal,
+  patienceMs = PATIENCE_MS,
+): Promise<Heard<C>> {
+  const headers: Record<string, string> = { Accept: "application/json, */*;q=0.5" };
   const token = keptToken();
   if (token !== "") headers["Authorization"] = `Bearer ${token}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const patience = AbortSignal.timeout(PATIENCE_MS);
+  const patience = AbortSignal.timeout(patienceMs);
   const until = signal === undefined ? patience : AbortSignal.any([signal, patience]);
-  let response: Response;
-  let text: string;
   try {
-    response = await fetch(address, { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: until });
-    text = await response.text();
+    const response = await fetch(address, { method, headers, body: body === undefined ? null : JSON.stringify(body), signal: until });
+    const content = await read(response);
+    heard();
+    return { response, content, token };
   } catch (e) {
     if (signal?.aborted) throw e;
     missed();
     throw new ApiError("network", "The server does not answer.", 0, "Is it running? This page goes on trying.");
   }
-  heard();
-  let answer: Record<string, unknown> = {};
-  try {
-    answer = JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    if (response.ok) {
-      throw new ApiError("server", "The server's answer is not JSON.", response.status, "Is there a proxy in between?");
-    }
+}
+
+async function ask<T>(method: string, address: string, body: unknown, signal?: AbortSignal): Promise<Answer<T>> {
+  const { response, content, token } = await hear(method, address, body, (found) => found.text(), signal);
+  const answer = jsonOf(content);
+  if (!response.ok) throw errorOf(response, answer ?? {}, token);
+  if (answer === null) {
+    throw new ApiError("server", "The server's answer is not JSON.", response.status, "Is there a proxy in between?");
   }
-  if (response.ok) return { data: answer["data"] as T, warnings: (answer["warnings"] as string[] | undefined) ?? [] };
-  throw errorOf(response, answer, token);
+  return { data: answer["data"] as T, warnings: (answer["warnings"] as string[] | undefined) ?? [] };
+}
+
+function jsonOf(text: string): Record<string, unknown> | null {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch {
+    return null;
+  }
 }
 
 function errorOf(response: Response, answer: Record<string, unknown>, token: string): ApiError {
@@ -118,6 +139,15 @@ export function post<P extends keyof paths & string>(
   signal?: AbortSignal,
 ): Promise<Answer<Data<P, "post">>> {
   return ask<Data<P, "post">>("POST", addressOf(path, asked), asked.body ?? {}, signal);
+}
+
+/** A file to keep, by the name that the server gives it. A link would be followed without the token. */
+export async function getFile(path: keyof paths & string, asked: Asked): Promise<{ file: Blob; name: string }> {
+  const read = (found: Response): Promise<Blob | string> => (found.ok ? found.blob() : found.text());
+  const { response, content, token } = await hear("GET", addressOf(path, asked), undefined, read, undefined, FILE_PATIENCE_MS);
+  if (typeof content === "string") throw errorOf(response, jsonOf(content) ?? {}, token);
+  const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "")?.[1];
+  return { file: content, name: name ?? "trilens" };
 }
 
 /** Prometheus's own API, which is not in the schema. */

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Answer } from "./client";
 import { untilBack } from "./standing";
-import { untilToken } from "./token";
+import { keptToken, untilToken } from "./token";
 
 export interface Live<T> {
   data: T | undefined;
@@ -10,6 +10,7 @@ export interface Live<T> {
   error: ApiError | undefined;
   isLoading: boolean;
   isSlow: boolean; // it was asked a while ago, and there is no answer yet
+  isOther: boolean; // `data` answers the question before this one
   atMs: number | null; // when `data` was answered
   reload: () => void;
 }
@@ -21,14 +22,19 @@ interface Options {
 const SLOWEST_MS = 30_000;
 const SLOW_MS = 5000;
 
+interface State<T> extends Omit<Live<T>, "reload" | "isOther"> {
+  key: string | null;
+  answered: string | null; // the question that `data` answers
+}
+
 /** `key` names the question: another key is another question, null is none. What was answered to the same
- *  question stays while a later ask fails. */
+ *  question stays while a later ask fails; what was answered to another one, until there is an answer. */
 export function useAnswer<T>(
   key: string | null,
   ask: (signal: AbortSignal) => Promise<Answer<T>>,
   { everyMs }: Options = {},
 ): Live<T> {
-  const [state, setState] = useState<{ key: string | null } & Omit<Live<T>, "reload">>(() => unasked<T>(key));
+  const [state, setState] = useState<State<T>>(() => unasked<T>(key));
   const latest = useRef(ask);
   latest.current = ask;
   const again = useRef<() => void>(() => undefined);
@@ -43,12 +49,17 @@ export function useAnswer<T>(
     let notWaiting: () => void = () => undefined;
     let failures = 0;
     let isAsking = false;
-    setState((before) => (before.key === key ? before : { ...unasked<T>(key), data: before.data, isLoading: true }));
+    setState((before) => {
+      if (before.key === key) return before;
+      return { ...unasked<T>(key), data: before.data, answered: before.answered };
+    });
 
-    const next = (error?: ApiError) => {
+    const next = (error: ApiError | undefined, token: string) => {
       clearTimeout(timer);
       if (error?.kind === "auth") {
-        notWaiting = untilToken.add(() => void once());
+        // Who waits for the token is told of it once: another may have been given while this ask was on its way.
+        if (keptToken() !== token) void once();
+        else notWaiting = untilToken.add(() => void once());
         return;
       }
       if (error?.kind === "network") notWaiting = untilBack.add(seen);
@@ -61,11 +72,13 @@ export function useAnswer<T>(
       clearTimeout(timer);
       notWaiting();
       const slow = setTimeout(() => setState((before) => ({ ...before, isSlow: true })), SLOW_MS);
+      const token = keptToken();
       let error: ApiError | undefined;
       try {
         const { data, warnings } = await latest.current(leaving.signal);
+        if (leaving.signal.aborted) return;
         failures = 0;
-        setState({ ...unasked<T>(key), data, warnings, isLoading: false, atMs: Date.now() });
+        setState({ ...unasked<T>(key), data, answered: key, warnings, isLoading: false, atMs: Date.now() });
       } catch (e) {
         if (leaving.signal.aborted) return;
         const found = e instanceof ApiError ? e : new ApiError("request", String(e));
@@ -75,7 +88,7 @@ export function useAnswer<T>(
         setState((before) => ({
           ...before,
           key,
-          data: before.atMs === null ? undefined : before.data,
+          data: before.answered === key ? before.data : undefined,
           error: found,
           isLoading: false,
           isSlow: false,
@@ -83,7 +96,7 @@ export function useAnswer<T>(
       } finally {
         clearTimeout(slow);
         isAsking = false;
-        if (!leaving.signal.aborted) next(error);
+        if (!leaving.signal.aborted) next(error, token);
       }
     };
     const seen = () => {
@@ -105,9 +118,19 @@ export function useAnswer<T>(
   }, [key, everyMs]);
 
   const reload = useCallback(() => again.current(), []);
-  return { ...state, reload };
+  const { key: _, answered, ...live } = state;
+  return { ...live, isOther: state.data !== undefined && answered !== key, reload };
 }
 
-function unasked<T>(key: string | null): { key: string | null } & Omit<Live<T>, "reload"> {
-  return { key, data: undefined, warnings: [], error: undefined, isLoading: key !== null, isSlow: false, atMs: null };
+function unasked<T>(key: string | null): State<T> {
+  return {
+    key,
+    answered: null,
+    data: undefined,
+    warnings: [],
+    error: undefined,
+    isLoading: key !== null,
+    isSlow: false,
+    atMs: null,
+  };
 }

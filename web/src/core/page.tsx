@@ -1,6 +1,6 @@
 // The page of an address: loaded when it is first opened, and whatever happens to it, the rest can still be used.
 import type { ComponentType } from "preact";
-import { useEffect, useErrorBoundary, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useMemo, useState } from "preact/hooks";
 import { untilBack } from "../api/standing";
 import { pages, type PageEntry } from "../pages";
 import { Loading } from "../parts/states";
@@ -8,6 +8,7 @@ import { Link } from "./route";
 
 const IDLE_MS = 4000;
 const AGAIN_MS = 5000;
+const RELOADED = "trilens-reloaded"; // kept until a page is there: one whose file never comes must not reload for ever
 
 export function PageOf({ entry }: { entry: PageEntry | null }) {
   const [View, setView] = useState<ComponentType | null>(null);
@@ -17,7 +18,11 @@ export function PageOf({ entry }: { entry: PageEntry | null }) {
     let isHere = true;
     entry
       ?.load()
-      .then((found) => isHere && setView(() => found.default))
+      .then((found) => {
+        if (!isHere) return;
+        sessionStorage.removeItem(RELOADED);
+        setView(() => found.default);
+      })
       .catch(() => isHere && setMissing(true));
     return () => {
       isHere = false;
@@ -55,10 +60,14 @@ function Broken({ error }: { error: unknown }) {
 
 /** Its file did not come: the server is away, or is another version than this window. */
 function NotLoaded() {
+  const wasReloaded = useMemo(() => sessionStorage.getItem(RELOADED) !== null, []);
   useEffect(() => {
+    if (wasReloaded) return;
     const look = async () => {
       const answer = await fetch("/healthz").catch(() => null);
-      if (answer?.ok) location.reload(); // all that a page shows is in its address
+      if (!answer?.ok) return;
+      sessionStorage.setItem(RELOADED, "1");
+      location.reload(); // all that a page shows is in its address
     };
     const stop = untilBack.add(() => void look());
     const timer = setInterval(() => void (document.hidden || look()), AGAIN_MS);
@@ -69,7 +78,11 @@ function NotLoaded() {
   }, []);
   return (
     <div class="state" role="alert">
-      <p>This page could not be loaded: the server does not answer, or is a new one. The window loads itself again when it is there.</p>
+      {wasReloaded ? (
+        <p>This page could not be loaded, now again: something in between, such as a proxy, may keep its file back. The other pages may well work.</p>
+      ) : (
+        <p>This page could not be loaded: the server does not answer, or is a new one. The window loads itself again when it is there.</p>
+      )}
       <Reload />
     </div>
   );

@@ -31,15 +31,15 @@ function match(pattern: string, path: string): Record<string, string> | null {
       if (part !== value) return null;
       continue;
     }
-    const decoded = decodedPart(value);
-    if (decoded === null) return null;
-    args[part.slice(1)] = decoded;
+    const found = decoded(value);
+    if (found === null) return null;
+    args[part.slice(1)] = found;
   }
   return args;
 }
 
 /** null where somebody cut an address off in the middle of a letter. */
-function decodedPart(text: string): string | null {
+export function decoded(text: string): string | null {
   try {
     return decodeURIComponent(text);
   } catch {
@@ -96,6 +96,7 @@ export interface Range {
   toMs: number;
   isLive: boolean;
   text: string; // as the address has it: 12h, or empty where both ends are given
+  key: string; // names the span: a live one by its length, as it moves on
   set: (text: string) => void;
   setSpan: (fromMs: number, toMs: number) => void;
 }
@@ -124,6 +125,7 @@ export function useRange(): Range {
     toMs: isLive ? nowMs : to,
     isLive,
     text: isLive ? given : "",
+    key: isLive ? given : `${from}-${to}`,
     set: (text) => setParams({ range: text === DEFAULT_RANGE ? "" : text, from: "", to: "" }),
     setSpan: (fromMs, toMs) =>
       setParams({ range: "", from: String(Math.round(fromMs)), to: String(Math.round(toMs)) }),

@@ -107,7 +107,7 @@ function stepsOf(incident: Incident | undefined): Step[] {
     {
       title: "Why",
       text: "The verdict shows each question that was asked, its answer and the evidence for it, how sure it is, and what would make it surer. The command beside it is what to do next.",
-      path: `${workload}?tab=why`,
+      path: `${workload}?why=1`,
     },
     {
       title: "That is all",

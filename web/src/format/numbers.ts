@@ -32,10 +32,6 @@ export function watts(value: Figure): string {
   return Math.abs(value) >= 10_000 ? `${figure(value / 1000)} kW` : `${Math.round(value)} W`;
 }
 
-export function gigahertz(megahertz: Figure): string {
-  return known(megahertz) ? `${(megahertz / 1000).toFixed(2)} GHz` : "unknown";
-}
-
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 export function bytes(value: Figure): string {

@@ -154,12 +154,12 @@ function pointOf(colour: string | null): HTMLElement | false {
   return point;
 }
 
-function timeLabel(ms: number, splits: number[]): string {
+export function timeLabel(ms: number, splits: number[]): string {
   const span = (splits.at(-1) ?? ms) - (splits[0] ?? ms);
   return span > 36 * 3_600_000 ? moment(ms) : clock(ms, span < 180_000);
 }
 
-function rangeOf(low: number | null, high: number | null, fromZero: boolean): [number, number] {
+export function rangeOf(low: number | null, high: number | null, fromZero: boolean): [number, number] {
   if (low == null || high == null) return [0, 1];
   const bottom = fromZero ? Math.min(0, low) : low;
   const room = (high - bottom || Math.abs(high) || 1) * 0.06;

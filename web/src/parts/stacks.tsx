@@ -9,6 +9,7 @@ export interface Stack {
   tick: string; // the same, short; empty where the axis has no room
   parts: Part[];
   isOpen?: boolean; // not over yet
+  untold?: string | undefined; // why it has no sum
 }
 
 /** Colours and hatching are those of the parts; their legend is the caller's, once for several pictures. */
@@ -27,12 +28,13 @@ export function Stacks({
   const sums = stacks.map((stack) => stack.parts.reduce((sum, part) => sum + Math.max(0, part.value), 0));
   const top = niceAbove(Math.max(0, ...sums));
   const show = (event: MouseEvent, stack: Stack | null, total: number) => {
+    const sum = stack?.untold ?? say(total);
     const element = tip.current;
     if (element === null) return;
     element.hidden = stack === null;
     if (stack === null) return;
     const parts = stack.parts.filter((part) => part.value > 0).map((part) => `${part.label}: ${part.text ?? say(part.value)}`);
-    element.textContent = [`${stack.label}${stack.isOpen ? " (not over yet)" : ""}: ${say(total)}`, ...parts].join("\n");
+    element.textContent = [`${stack.label}${stack.isOpen ? " (not over yet)" : ""}: ${sum}`, ...parts].join("\n");
     const box = element.parentElement?.getBoundingClientRect();
     if (box === undefined) return;
     const x = event.clientX - box.left;
@@ -51,7 +53,7 @@ export function Stacks({
         {stacks.map((stack, i) => (
           <div
             key={stack.key}
-            class="stacks-column"
+            class={stack.untold === undefined ? "stacks-column" : "stacks-column is-untold"}
             onMouseMove={(event) => show(event, stack, sums[i] ?? 0)}
             onMouseLeave={(event) => show(event, null, 0)}
           >

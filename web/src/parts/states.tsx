@@ -66,26 +66,29 @@ export function Stale<T>({ live }: { live: Live<T> }) {
   );
 }
 
-/** What an answer comes to: its page, or why there is none. An old answer stays, and says how old it is. */
+/** What an answer comes to: its page, or why there is none. An old answer stays, and says how old it is. One to
+ *  the question before is dimmed until there is one to this; where the heading names the question, it goes. */
 export function Shown<T>({
   live,
   what,
+  isNamed = false,
   children,
 }: {
   live: Live<T>;
   what?: string;
+  isNamed?: boolean;
   children: (data: T) => ComponentChildren;
 }) {
-  if (live.data === undefined) {
+  if (live.data === undefined || (isNamed && live.isOther)) {
     if (live.error !== undefined) return <Failed error={live.error} reload={live.reload} />;
     return <Loading what={what} isSlow={live.isSlow} />;
   }
   return (
-    <>
+    <div class="answer" aria-busy={live.isOther}>
       <Stale live={live} />
       {live.warnings.length > 0 && <Doubts lines={live.warnings} />}
       {children(live.data)}
-    </>
+    </div>
   );
 }
 

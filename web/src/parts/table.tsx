@@ -57,8 +57,9 @@ export function Table<R>(props: TableProps<R>) {
   const box = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(800);
-  const [chosen, setChosen] = useState(-1);
+  const [chosen, setChosen] = useState<string | null>(null); // by its key: rows come, go and change places
   const isVirtual = rows.length > VIRTUAL_FROM;
+  const isEmpty = rows.length === 0;
 
   useLayoutEffect(() => {
     const element = box.current;
@@ -66,22 +67,26 @@ export function Table<R>(props: TableProps<R>) {
     const observer = new ResizeObserver(() => setHeight(element.clientHeight));
     observer.observe(element);
     return () => observer.disconnect();
-  }, []);
-  useEffect(() => setChosen(-1), [sort]);
+  }, [isEmpty]);
+  useLayoutEffect(() => setTop(box.current?.scrollTop ?? 0), [isEmpty, isVirtual]); // few rows scroll unwatched
+  useEffect(() => setChosen(null), [sort]);
 
-  if (rows.length === 0) return <>{empty ?? <Empty what="Nothing to show." />}</>;
-  const first = isVirtual ? Math.max(0, Math.floor(top / ROW_PX) - BESIDE) : 0;
-  const last = isVirtual ? Math.min(rows.length, Math.ceil((top + height) / ROW_PX) + BESIDE) : rows.length;
+  if (isEmpty) return <>{empty ?? <Empty what="Nothing to show." />}</>;
+  const seen = Math.min(top, Math.max(0, rows.length * ROW_PX - height)); // there may have been more rows
+  const first = isVirtual ? Math.max(0, Math.floor(seen / ROW_PX) - BESIDE) : 0;
+  const last = isVirtual ? Math.min(rows.length, Math.ceil((seen + height) / ROW_PX) + BESIDE) : rows.length;
 
   const move = (event: KeyboardEvent) => {
     if (onOpen === undefined) return;
     const page = Math.max(1, Math.floor(height / ROW_PX) - 2);
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page };
     const step = steps[event.key];
+    if (step === undefined && event.key !== "Enter") return;
+    const at = rows.findIndex((row) => rowKey(row) === chosen);
     if (step !== undefined) {
       event.preventDefault();
-      const next = Math.min(rows.length - 1, Math.max(0, chosen + step));
-      setChosen(next);
+      const next = Math.min(rows.length - 1, Math.max(0, at + step));
+      setChosen(rowKey(rows[next] as R));
       const element = box.current;
       if (element !== null) {
         const y = next * ROW_PX;
@@ -89,7 +94,7 @@ export function Table<R>(props: TableProps<R>) {
         else if (y + 2 * ROW_PX > element.scrollTop + height) element.scrollTop = y + 2 * ROW_PX - height;
       }
     }
-    const row = rows[chosen];
+    const row = rows[at];
     if (event.key === "Enter" && row !== undefined) onOpen(row);
   };
 
@@ -118,7 +123,7 @@ export function Table<R>(props: TableProps<R>) {
             <tr
               key={rowKey(row)}
               aria-rowindex={first + i + 2}
-              class={`${onOpen !== undefined ? "can-open" : ""} ${first + i === chosen ? "is-chosen" : ""}`}
+              class={`${onOpen !== undefined ? "can-open" : ""} ${rowKey(row) === chosen ? "is-chosen" : ""}`}
               onClick={(event) => {
                 if (onOpen !== undefined && !(event.target as Element).closest("a, button, input")) onOpen(row);
               }}

@@ -1,5 +1,5 @@
 // What Trilens cannot see, what that costs, and what to do about it.
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import { useAnswer } from "../../api/use";
 import { useParam } from "../../core/route";
@@ -18,15 +18,20 @@ const AGAIN_MS = 15_000;
 const CLOCK_OFF_MS = 5_000;
 
 export default function DoctorPage() {
-  const [fresh, setFresh] = useState(0); // how often somebody asked to look again
+  const [clicks, setClicks] = useState(0); // how often somebody asked to look again
+  const looked = useRef(0); // the last of them that was asked for: later asks take what was found
   const live = useAnswer(
-    `doctor ${fresh}`,
-    (signal) => get("/api/doctor", { query: { fresh: fresh > 0 ? true : null } }, signal),
+    `doctor ${clicks}`,
+    (signal) => {
+      const fresh = clicks > looked.current ? true : null;
+      looked.current = clicks;
+      return get("/api/doctor", { query: { fresh } }, signal);
+    },
     { everyMs: AGAIN_MS },
   );
   return (
     <Shown live={live} what="Examining what this server sees">
-      {(doctor) => <Examined doctor={doctor} isLooking={live.isLoading} again={() => setFresh(fresh + 1)} atMs={live.atMs} />}
+      {(doctor) => <Examined doctor={doctor} isLooking={live.isLoading} again={() => setClicks(clicks + 1)} atMs={live.atMs} />}
     </Shown>
   );
 }

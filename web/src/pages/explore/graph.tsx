@@ -3,7 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { THEME_CHANGED } from "../../core/theme_event";
-import { clock, moment } from "../../format/time";
+import { clock } from "../../format/time";
+import { rangeOf, timeLabel } from "../../parts/chart_plot";
 import type { Graphed } from "./ask";
 import { naming, seriesText } from "./series";
 import type { Unit } from "./units";
@@ -162,9 +163,9 @@ function options(
       points: { size: 6 },
       y: false,
     },
-    scales: { x: { time: true }, y: { range: (_, low, high) => room(low, high) } },
+    scales: { x: { time: true }, y: { range: (_, low, high) => rangeOf(low, high, isNearZero(low, high)) } },
     axes: [
-      { stroke: text, grid: { show: false }, ticks: grid, font, size: 28, values: (_, splits) => splits.map((ms) => at(ms, splits)) },
+      { stroke: text, grid: { show: false }, ticks: grid, font, size: 28, values: (_, splits) => splits.map((ms) => timeLabel(ms, splits)) },
       {
         stroke: text,
         grid,
@@ -219,13 +220,7 @@ function showTip(u: uPlot, tip: HTMLElement | null, lines: Drawn[], near: number
   tip.style.top = `${Math.max(0, top - 20)}px`;
 }
 
-function at(ms: number, splits: number[]): string {
-  const span = (splits.at(-1) ?? ms) - (splits[0] ?? ms);
-  return span > 36 * 3_600_000 ? moment(ms) : clock(ms, span < 180_000);
-}
-
-function room(low: number | null, high: number | null): [number, number] {
-  if (low == null || high == null) return [0, 1];
-  const space = (high - low || Math.abs(high) || 1) * 0.06;
-  return [low >= 0 && low < (high - low) * 0.5 ? 0 : low - space, high + space];
+/** The lowest is not far above it, for how far the values are apart: the axis then begins there. */
+function isNearZero(low: number | null, high: number | null): boolean {
+  return low != null && high != null && low >= 0 && low < (high - low) * 0.5;
 }

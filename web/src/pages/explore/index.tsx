@@ -70,7 +70,7 @@ export default function Explore() {
       {query === "" ? (
         <Examples onPick={run} />
       ) : (
-        <Result query={query} view={view} setView={setView} />
+        <Result key={query} query={query} view={view} setView={setView} />
       )}
     </div>
   );
@@ -119,15 +119,14 @@ function Result({ query, view, setView }: { query: string; view: string; setView
   const range = useRange();
   const unit = useMemo(() => unitOf(query), [query]);
   const isGraph = view !== "table";
-  const span = range.isLive ? range.text : `${range.fromMs} ${range.toMs}`;
   const options = range.isLive ? { everyMs: AGAIN_MS } : {};
   const graph = useAnswer(
-    isGraph ? `graph ${span} ${query}` : null,
+    isGraph ? `graph ${range.key} ${query}` : null,
     (signal) => graphed(query, ...spanOf(range), signal),
     options,
   );
   const table = useAnswer(
-    isGraph ? null : `table ${span} ${query}`,
+    isGraph ? null : `table ${range.key} ${query}`,
     (signal) => listed(query, spanOf(range)[1], signal),
     options,
   );

@@ -3,6 +3,7 @@ import { Link } from "../../core/route";
 import { plural } from "../../format/numbers";
 import { Badge, severityTone } from "../../parts/badge";
 import { Card } from "../../parts/card";
+import { byGravity } from "../../parts/gravity";
 import { Prose } from "../../parts/prose";
 import { Time } from "../../parts/time";
 import { gpuName, type Fleet } from "./gpus";
@@ -16,7 +17,6 @@ export interface Trouble {
   uuid: string | null;
 }
 
-const GRAVITY: Record<string, number> = { critical: 0, warning: 1, info: 2 };
 const SHOWN = 30;
 
 export function troublesOf(fleet: Fleet): Trouble[] {
@@ -29,7 +29,7 @@ export function troublesOf(fleet: Fleet): Trouble[] {
     uuid: one.gpu,
   }));
   found.push(...missing(fleet), ...outOfService(fleet));
-  return found.sort((a, b) => (GRAVITY[a.severity] ?? 3) - (GRAVITY[b.severity] ?? 3));
+  return found.sort(byGravity);
 }
 
 function missing(fleet: Fleet): Trouble[] {
@@ -83,11 +83,14 @@ function outOfService(fleet: Fleet): Trouble[] {
   return found;
 }
 
-export function Broken({ troubles }: { troubles: Trouble[] }) {
+/** `hasLooked`: it is known how the GPUs are. */
+export function Broken({ troubles, hasLooked }: { troubles: Trouble[]; hasLooked: boolean }) {
   if (troubles.length === 0) {
     return (
       <Card title="Broken or lost">
-        <p class="soft">Nothing: every GPU that should be there reports, and no detector complains.</p>
+        <p class="soft">
+          {hasLooked ? "Nothing: every GPU that should be there reports, and no detector complains." : "Not known yet: nobody has looked."}
+        </p>
       </Card>
     );
   }

@@ -10,6 +10,7 @@ import { Badge, severityTone, type Tone } from "../../parts/badge";
 import { Bar } from "../../parts/bars";
 import { Card } from "../../parts/card";
 import { Chart, type ChartMark } from "../../parts/chart";
+import { byGravity } from "../../parts/gravity";
 import { Empty, Shown } from "../../parts/states";
 import { Time } from "../../parts/time";
 import { bucketOf } from "../money/buckets";
@@ -23,9 +24,8 @@ export default function GpuPage() {
   const uuid = args["uuid"] ?? "";
   const range = useRange();
   const spanMs = range.toMs - range.fromMs;
-  const key = range.isLive ? `last ${range.text}` : `${range.fromMs} ${range.toMs}`;
   const live = useAnswer(
-    `gpu ${uuid} ${key}`,
+    `gpu ${uuid} ${range.key}`,
     (signal) => {
       const toMs = range.isLive ? Date.now() : range.toMs;
       const query = { from: (toMs - spanMs) / 1000, to: toMs / 1000 };
@@ -49,7 +49,7 @@ const STATES: Record<string, { tone: Tone; word: string }> = {
 function OneLife({ life, onZoom }: { life: Life; onZoom: (fromMs: number, toMs: number) => void }) {
   const state = STATES[life.state] ?? { tone: "plain" as Tone, word: life.state };
   const now = life.held.filter((one) => one.to_ms === null);
-  const worst = life.findings.find((one) => one.ended_ms === null);
+  const [worst] = life.findings.filter((one) => one.ended_ms === null).sort((a, b) => byGravity(a, b) || a.onset_ms - b.onset_ms);
   return (
     <div class="gpu-life stack">
       <header>

@@ -19,7 +19,7 @@ export default function FleetPage() {
   const live = useAnswer("fleet", (signal) => get("/api/fleet", {}, signal), { everyMs: EVERY_MS });
   return (
     <Shown live={live} what="Looking at every GPU">
-      {(fleet) => (fleet.gpus.node.length === 0 ? <NoGpus /> : <Known fleet={fleet} />)}
+      {(fleet) => (fleet.gpus.node.length > 0 ? <Known fleet={fleet} /> : fleet.at_ms === null ? <NotLooked /> : <NoGpus />)}
     </Shown>
   );
 }
@@ -45,7 +45,7 @@ function Known({ fleet }: { fleet: Fleet }) {
         <MapLegend painting={painting} isDivided={fleet.gpus.instance.some((part) => part !== null)} />
         <FleetMap fleet={fleet} by={dimension} group={grouping} q={q} />
       </section>
-      <Broken troubles={troubles} />
+      <Broken troubles={troubles} hasLooked={fleet.at_ms !== null} />
     </div>
   );
 }
@@ -86,9 +86,11 @@ function Headline({ fleet }: { fleet: Fleet }) {
   return (
     <header>
       <h1>
-        {parts.length === 0
-          ? `All ${plural(all, "GPU")} report and are well`
-          : [`Of ${plural(all, "GPU")} `, ...parts.flatMap((part, i) => (i === 0 ? [part] : [", ", part]))]}
+        {fleet.at_ms === null && parts.length === 0
+          ? `${plural(all, "GPU")}; how they are is not known yet`
+          : parts.length === 0
+            ? `All ${plural(all, "GPU")} report and are well`
+            : [`Of ${plural(all, "GPU")} `, ...parts.flatMap((part, i) => (i === 0 ? [part] : [", ", part]))]}
       </h1>
       <p class="soft">
         {plural(fleet.nodes.name.length, "node")}; {count(used)} GPUs held, {count(free)} free
@@ -96,6 +98,10 @@ function Headline({ fleet }: { fleet: Fleet }) {
       </p>
     </header>
   );
+}
+
+function NotLooked() {
+  return <Empty what="Which GPUs there are is not known yet." todo="The first look comes within half a minute." />;
 }
 
 function NoGpus() {

@@ -2,19 +2,19 @@ import { useAnswer } from "../../api/use";
 import { Link, useParam } from "../../core/route";
 import { ago } from "../../format/time";
 import { Badge, severityTone } from "../../parts/badge";
+import { gravityOf } from "../../parts/gravity";
 import { Search, Select } from "../../parts/inputs";
 import { Empty, Shown } from "../../parts/states";
 import { Table, type Column } from "../../parts/table";
 import { askAlerts, subjectOf, type Alert } from "./prometheus";
 
 const EVERY_MS = 10_000;
-const GRAVITY = ["critical", "warning", "info"];
 
 const COLUMNS: Column<Alert>[] = [
   {
     key: "severity",
     title: "Severity",
-    sort: (row) => GRAVITY.indexOf(row.labels["severity"] ?? "") + (row.state === "pending" ? 10 : 0),
+    sort: (row) => gravityOf(row.labels["severity"] ?? "none") + (row.state === "pending" ? 10 : 0),
     cell: (row) => <Badge tone={severityTone(row.labels["severity"] ?? "none")}>{row.labels["severity"] ?? "none"}</Badge>,
   },
   { key: "state", title: "State", sort: (row) => row.state, cell: (row) => (row.state === "firing" ? "fires" : "pending") },

@@ -23,16 +23,15 @@ const TABS = [
 export default function IncidentsPage() {
   const range = useRange();
   const [tab, setTab] = useParam("tab", "incidents");
-  const span = range.isLive ? range.text : `${range.fromMs}-${range.toMs}`;
   const live = useAnswer(
-    `incidents ${span}`,
+    `incidents ${range.key}`,
     (signal) => get("/api/incidents", { query: { from: range.fromMs / 1000, to: range.toMs / 1000 } }, signal),
     { everyMs: range.isLive ? EVERY_MS : undefined },
   );
   return (
     <div class="stack">
       <div class="spread">
-        <h1>{live.data === undefined ? "Incidents" : headline(live.data)}</h1>
+        <h1>{live.data === undefined || live.isOther ? "Incidents" : headline(live.data)}</h1>
         <Tabs label="What to show" value={tab} choices={TABS} onChange={setTab} />
       </div>
       {tab === "incidents" && <IncidentList live={live} />}

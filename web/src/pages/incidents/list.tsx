@@ -4,6 +4,7 @@ import { Link, setParams, useParam, useRange } from "../../core/route";
 import { moment } from "../../format/time";
 import { Badge, severityTone } from "../../parts/badge";
 import { Card } from "../../parts/card";
+import { byGravity } from "../../parts/gravity";
 import { Search, Select } from "../../parts/inputs";
 import { Empty, Shown } from "../../parts/states";
 import { distinct, isOpen, lasted, lostOf, nodesOf, sufferingOf, teamsOf, type Incident } from "./model";
@@ -60,8 +61,7 @@ export function IncidentList({ live }: { live: Live<Incident[]> }) {
 
 /** Of what is equally grave, what costs most comes first. */
 function byLoss(a: Incident, b: Incident): number {
-  const gravity = (one: Incident) => ["critical", "warning"].indexOf(one.severity);
-  return gravity(a) - gravity(b) || Number(b.lost ?? 0) - Number(a.lost ?? 0) || b.onset_ms - a.onset_ms;
+  return byGravity(a, b) || Number(b.lost ?? 0) - Number(a.lost ?? 0) || b.onset_ms - a.onset_ms;
 }
 
 function useFilters(): Filters {

@@ -1,5 +1,6 @@
 import { Link } from "../../core/route";
 import { clock, moment } from "../../format/time";
+import { byGravity } from "../../parts/gravity";
 import { isOpen, lasted, lostOf, type Incident } from "./model";
 
 const MOST_LANES = 8;
@@ -55,11 +56,8 @@ export function Strip({ incidents, fromMs, toMs }: { incidents: Incident[]; from
 /** Each in the first lane that is free then; the gravest and dearest come first, and so lie at the top. */
 function lanes(incidents: Incident[], fromMs: number, toMs: number): Incident[][] {
   const room = (toMs - fromMs) * GAP;
-  const order = ["critical", "warning", "info"];
   const sorted = [...incidents].sort(
-    (a, b) => order.indexOf(a.severity) - order.indexOf(b.severity) ||
-      Number(b.lost ?? 0) - Number(a.lost ?? 0) ||
-      a.onset_ms - b.onset_ms,
+    (a, b) => byGravity(a, b) || Number(b.lost ?? 0) - Number(a.lost ?? 0) || a.onset_ms - b.onset_ms,
   );
   const found: Incident[][] = [];
   for (const one of sorted) {

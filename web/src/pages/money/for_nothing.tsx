@@ -11,15 +11,11 @@ import { happened, spanText, Whose } from "../now/said";
 import { EVERY_MS, type Query } from "./asked";
 import { bucketOf } from "./buckets";
 
-export function ForNothing({ asked, range }: { asked: Query; range: Range }) {
-  const live = useAnswer(
-    `why ${JSON.stringify(asked)}`,
-    (signal) => get("/api/cost/why", { query: asked }, signal),
-    { everyMs: EVERY_MS },
-  );
+export function ForNothing({ asked, question, range }: { asked: Query; question: string; range: Range }) {
+  const live = useAnswer(`why ${question}`, (signal) => get("/api/cost/why", { query: asked }, signal), { everyMs: EVERY_MS });
   return (
     <Card title="For nothing" note={spanText(range)}>
-      <Shown live={live}>
+      <Shown live={live} isNamed>
         {(why) => (
           <>
             {why.totals.map((one) => (

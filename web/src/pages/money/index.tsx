@@ -1,7 +1,7 @@
 // What was spent, by any two dimensions, over time, against the span before; what was for nothing, and what is to come.
 import { get } from "../../api/client";
 import { useAnswer } from "../../api/use";
-import { useParam, useRange, type Range } from "../../core/route";
+import { decoded, useParam, useRange, type Range } from "../../core/route";
 import { money } from "../../format/money";
 import { percent, plural } from "../../format/numbers";
 import { Card } from "../../parts/card";
@@ -9,6 +9,7 @@ import { Select } from "../../parts/inputs";
 import { Doubts, Empty, Shown } from "../../parts/states";
 import { spanText, wholeHours } from "../now/said";
 import { EVERY_MS } from "./asked";
+import { bucketOf } from "./buckets";
 import { Budgets } from "./budgets";
 import { crossed, type Cost } from "./crossed";
 import { dimensionLabel, dimensions } from "./dimensions";
@@ -33,16 +34,17 @@ export default function Money() {
   const [filters, setFilters] = useFilters();
   const span = wholeHours(range);
   const asked = { ...span, where: filters, share };
-  const key = JSON.stringify(asked);
+  const question = JSON.stringify([range.key, filters, share]);
   const by = rows === columns ? [rows] : [rows, columns];
   const live = useAnswer(
-    `${key} ${by.join()}`,
+    `${question} ${by.join()}`,
     (signal) => get("/api/cost", { query: { ...asked, by } }, signal),
     { everyMs: EVERY_MS },
   );
+  const cost = live.isOther ? undefined : live.data; // the table's heading names what was asked
   return (
     <div class="money">
-      <Shown live={live} what="Adding up the money">
+      <Shown live={live} what="Adding up the money" isNamed>
         {(cost) => <Headline cost={cost} range={range} />}
       </Shown>
       <div class="money-tools row">
@@ -60,37 +62,37 @@ export default function Money() {
             only {filterText(one)} <span aria-hidden="true">✕</span>
           </button>
         ))}
-        {live.data !== undefined && <Export cost={live.data} query={{ ...span, where: filters }} />}
+        {cost !== undefined && <Export cost={cost} query={{ ...span, where: filters }} />}
       </div>
-      <OverTime asked={asked} columns={columns} currency={mainCurrency(live.data)} />
-      {live.data !== undefined && (
+      <OverTime asked={asked} question={question} columns={columns} currency={mainCurrency(live.data)} />
+      {cost !== undefined && (
         <Card
           title={`By ${dimensionLabel(rows)}${rows === columns ? "" : ` and ${dimensionLabel(columns)}`}`}
-          note={live.data.compared ? "compared with the span before, as long" : "nothing is known of the span before"}
+          note={cost.compared ? "compared with the span before, as long" : "nothing is known of the span before"}
         >
           <CrossTable
-            cost={live.data}
-            found={crossed(live.data, mainCurrency(live.data))}
-            currency={mainCurrency(live.data)}
+            cost={cost}
+            found={crossed(cost, mainCurrency(cost))}
+            currency={mainCurrency(cost)}
             onOnly={(where) => setFilters([...filters, where])}
           />
         </Card>
       )}
       <div class="money-columns">
-        <ForNothing asked={{ ...span, where: filters }} range={range} />
+        <ForNothing asked={{ ...span, where: filters }} question={question} range={range} />
         <div class="stack">
           <Budgets where={filters} />
-          <Units asked={{ ...span, where: filters }} />
+          <Units asked={{ ...span, where: filters }} question={question} />
         </div>
       </div>
     </div>
   );
 }
 
-/** Several in one parameter of the address, each escaped. */
+/** Several in one parameter of the address, each escaped. One that was cut off is left out. */
 function useFilters(): [string[], (filters: string[]) => void] {
   const [text, setText] = useParam("where");
-  const filters = text === "" ? [] : text.split(",").map(decodeURIComponent);
+  const filters = text === "" ? [] : text.split(",").flatMap((one) => decoded(one) ?? []);
   return [filters, (chosen) => setText([...new Set(chosen)].map(encodeURIComponent).join(","))];
 }
 
@@ -105,8 +107,6 @@ function filterText(where: string): string {
 function mainCurrency(cost: Cost | undefined): string | null {
   return cost?.totals[0]?.currency ?? null;
 }
-
-const FOR_USE = ["productive", "serving_busy", "checkpoint"];
 
 function Headline({ cost, range }: { cost: Cost; range: Range }) {
   const [total, ...others] = cost.totals;
@@ -147,10 +147,9 @@ function* said(cost: Cost): Generator<string> {
   }
   if (total?.now?.goodput != null) yield `goodput ${percent(total.now.goodput)}`;
   if (cost.by.includes("bucket") && cost.left_out === 0 && total?.now?.amount != null) {
-    const useful = cost.lines
-      .filter((line) => line.currency === total.currency && FOR_USE.includes(String(line.keys["bucket"])))
+    const lost = cost.lines
+      .filter((line) => line.currency === total.currency && bucketOf(String(line.keys["bucket"])).isForNothing)
       .reduce((sum, line) => sum + Number(line.now?.amount ?? 0), 0);
-    const lost = Number(total.now.amount) - useful;
     yield `${money(lost, currency)} (${percent(lost / Number(total.now.amount))}) for nothing`;
   }
 }

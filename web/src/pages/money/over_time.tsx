@@ -19,15 +19,16 @@ const SERIES = 8;
 
 interface Props {
   asked: Query & { from: number; to: number };
+  question: string; // its name
   columns: string;
   currency: string | null;
 }
 
-export function OverTime({ asked, columns, currency }: Props) {
+export function OverTime({ asked, question, columns, currency }: Props) {
   const time = asked.to - asked.from >= BY_DAY_FROM_S ? "day" : "hour";
   const by = columns === "hour" || columns === "day" ? [time] : [time, columns];
   const live = useAnswer(
-    `${JSON.stringify(asked)} ${by.join()}`,
+    `${question} ${by.join()}`,
     (signal) => get("/api/cost", { query: { ...asked, by, compare: false } }, signal),
     { everyMs: EVERY_MS },
   );
@@ -58,6 +59,12 @@ function Picture({ cost, currency }: { cost: Cost; currency: string | null }) {
               aria-hidden="true"
             />
             {look.label}
+          </li>
+        ))}
+        {[...new Set(stacks.flatMap((stack) => stack.untold ?? []))].map((why) => (
+          <li key={why}>
+            <span class="swatch is-untold" aria-hidden="true" />
+            {why}
           </li>
         ))}
       </ul>
@@ -106,6 +113,7 @@ function stacksOf(cost: Cost, found: Crossed, looks: Look[]): Stack[] {
       label,
       tick: i % every === 0 ? (dimension === "day" ? label.slice(5) : clock(ms)) : "",
       isOpen: ms + stepMs > Date.now(),
+      untold: row === undefined ? "not booked" : row.total === null ? "no price" : undefined,
       parts: looks.map(({ at, ...look }) => ({ ...look, value: row?.cells[at] ?? 0 })),
     };
   });

@@ -27,14 +27,14 @@ const MISSING: Record<string, string> = {
   improvement: "No run has two validation values and is booked from its beginning on.",
 };
 
-export function Units({ asked }: { asked: Query }) {
+export function Units({ asked, question }: { asked: Query; question: string }) {
   const [per, setPer] = useParam("per", "step");
-  const live = useAnswer(`units ${per} ${JSON.stringify(asked)}`, (signal) =>
+  const live = useAnswer(`units ${per} ${question}`, (signal) =>
     get("/api/cost/units", { query: { ...asked, per } }, signal),
   );
   return (
     <Card title="What one cost" actions={<Tabs label="Cost per" value={per} choices={UNITS} onChange={setPer} />}>
-      <Shown live={live}>
+      <Shown live={live} isNamed>
         {(units) => (
           <>
             <p class="soft">By {units.unit}: {units.definition}.</p>
@@ -99,6 +99,5 @@ function unitPrice(line: Line): string {
   if (line.per_unit === null) return "–";
   const value = Number(line.per_unit);
   if (value >= 1 || value === 0) return money(value, line.currency ?? undefined);
-  const symbol = money(0, line.currency ?? undefined).replace("0", "");
-  return `${symbol}${value.toPrecision(3)}`;
+  return money(0, line.currency ?? undefined).replace("0", value.toPrecision(3));
 }

@@ -16,7 +16,7 @@ export function Changed({ now }: { now: NowAnswer }) {
   return (
     <Card title="What changed" note={now.compared_ms === null ? "in the last day" : since}>
       {lines.length === 0 ? (
-        <Empty what="Nothing: the same workloads, teams and GPUs." />
+        <Empty what={now.compared_ms === null ? "It is not known: there is nothing to compare with." : "Nothing: the same workloads, teams and GPUs."} />
       ) : (
         <ul class="now-changes">
           {lines.map(([sign, text], i) => (
@@ -61,7 +61,7 @@ function* told(now: NowAnswer): Generator<[string, ComponentChildren]> {
   const ended = changes.ended_count ?? 0;
   if (began > 0) yield ["+", <Workloads rates={changes.began ?? []} count={began} did="began" />];
   if (ended > 0) yield ["−", <Workloads rates={changes.ended ?? []} count={ended} did={ended === 1 ? "holds no GPUs any more" : "hold no GPUs any more"} />];
-  const gpus = (changes.gpus ?? 0) - (changes.gpus_before ?? 0);
+  const gpus = changes.gpus === null || changes.gpus_before === null ? 0 : changes.gpus - changes.gpus_before;
   if (gpus !== 0) yield [gpus > 0 ? "+" : "−", <>{`${plural(Math.abs(gpus), "GPU")} ${gpus > 0 ? "more" : "fewer"}`}</>];
   for (const one of changes.lost_gpus) {
     yield [

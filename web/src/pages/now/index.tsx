@@ -17,12 +17,12 @@ const EVERY_MS = 5000;
 export default function Now() {
   const range = useRange();
   const { from, to } = wholeHours(range);
-  const live = useAnswer(`now ${from} ${to}`, (signal) => get("/api/now", { query: { from, to } }, signal), {
+  const live = useAnswer(`now ${range.key}`, (signal) => get("/api/now", { query: { from, to } }, signal), {
     everyMs: EVERY_MS,
   });
   return (
     <div class="now">
-      <Shown live={live} what="Adding up the money">
+      <Shown live={live} what="Adding up the money" isNamed>
         {(now) => (isNothingKnown(now) ? <Begin /> : <Known now={now} />)}
       </Shown>
     </div>

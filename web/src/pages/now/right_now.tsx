@@ -28,7 +28,7 @@ export function RightNow({ now }: { now: NowAnswer }) {
   const wasted = now.gpus.find((one) => one.state === "wasted");
   const worst = now.incidents[0]?.severity;
   const open = now.incidents.length + now.more_incidents;
-  const lost = now.incidents.reduce((sum, one) => sum + Number(one.lost ?? 0), 0);
+  const lost = now.incidents_lost === null ? "what they lost is not known" : `${money(now.incidents_lost, currency)} lost so far`;
   return (
     <div class="now-row">
       <div class="now-stats">
@@ -42,7 +42,7 @@ export function RightNow({ now }: { now: NowAnswer }) {
         <Stat
           label="Open incidents"
           value={count(open)}
-          note={open > 0 ? `${money(lost, currency)} lost so far` : "nothing is wrong that Trilens can see"}
+          note={open > 0 ? lost : "nothing is wrong that Trilens can see"}
           tone={worst === "critical" ? "critical" : worst === "warning" ? "warning" : "good"}
         />
       </div>

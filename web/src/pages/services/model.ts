@@ -106,7 +106,10 @@ export function headline(services: Service[]): string {
     const names = named(state);
     if (names.length > 0) return `${said(names, one, many)}.`;
   }
-  const without = services.filter((one) => one.slos.length === 0).length;
-  if (without === services.length) return `${services.length === 1 ? "One service answers" : `${services.length} services answer`}; none has an objective yet.`;
+  const slos = services.flatMap((one) => one.slos);
+  if (slos.length === 0) return `${services.length === 1 ? "One service answers" : `${services.length} services answer`}; none has an objective yet.`;
+  const unmeasured = slos.filter((one) => one.state === "unmeasured").length;
+  if (unmeasured === slos.length) return `Whether ${slos.length === 1 ? "the objective is" : "objectives are"} met is not known: nothing is measured yet.`;
+  if (unmeasured > 0) return `${slos.length - unmeasured} of ${slos.length} objectives are met; ${unmeasured === 1 ? "one is" : `${unmeasured} are`} not measured.`;
   return "All objectives are met.";
 }

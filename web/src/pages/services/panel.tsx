@@ -20,20 +20,24 @@ const STYLES = [{ colour: "--series-3" }, { colour: "--series-1" }, { colour: "-
 export function ServicePanel({ name }: { name: string }) {
   const range = useRange();
   const parts = partsOf(name);
-  const span = range.isLive ? range.text : `${range.fromMs}-${range.toMs}`;
   const query = () => ({ from: range.fromMs / 1000, to: range.toMs / 1000 });
   const everyMs = range.isLive ? EVERY_MS : undefined;
   const live = useAnswer(
-    parts === null ? null : `${name} ${span}`,
+    parts === null ? null : `${name} ${range.key}`,
     (signal) => get("/api/services/{cluster}/{namespace}/{name}", { path: parts ?? {}, query: query() }, signal),
     { everyMs },
   );
   const incidents = useAnswer(
-    parts === null ? null : `incidents ${name} ${span}`,
+    parts === null ? null : `incidents ${name} ${range.key}`,
     (signal) => get("/api/incidents", { query: { ...query(), workload: parts?.name } }, signal),
     { everyMs },
   );
-  const marks = shaded(incidents.data ?? [], range.toMs);
+  const marks = (incidents.data ?? []).map((one): ChartMark => ({
+    atMs: one.onset_ms,
+    toMs: one.resolved_ms ?? range.toMs,
+    label: one.title,
+    tone: severityTone(one.severity),
+  }));
   return (
     <Shown live={live} what="Reading what it does">
       {(detail) => (
@@ -59,22 +63,6 @@ export function ServicePanel({ name }: { name: string }) {
 }
 
 type Incident = Data<"/api/incidents">[number];
-
-/** A line where each begins, and one shade for the time in which any lasts: several on each other would hide
- *  the curves. */
-function shaded(incidents: Incident[], toMs: number): ChartMark[] {
-  const marks: ChartMark[] = [];
-  let until = 0;
-  for (const one of [...incidents].sort((a, b) => a.onset_ms - b.onset_ms)) {
-    const end = one.resolved_ms ?? toMs;
-    const tone = severityTone(one.severity);
-    const from = Math.max(one.onset_ms, until);
-    marks.push({ atMs: one.onset_ms, label: one.title, tone });
-    if (end > from) marks.push({ atMs: from, toMs: end, label: one.title, tone });
-    until = Math.max(until, end);
-  }
-  return marks;
-}
 
 function Head({ service }: { service: Service }) {
   const currency = service.currency ?? undefined;

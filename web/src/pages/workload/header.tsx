@@ -11,11 +11,11 @@ import type { Detail, Health, Run, Timeline } from "./model";
 interface HeaderProps {
   detail: Detail;
   run: Run | undefined;
-  timeline: Timeline | undefined;
+  burning: Timeline["money"] | undefined;
   health: Health;
 }
 
-export function Header({ detail, run, timeline, health }: HeaderProps) {
+export function Header({ detail, run, burning, health }: HeaderProps) {
   const { workload, spent } = detail;
   const where = [workload.kind, workload.namespace, workload.cluster].join(" · ");
   return (
@@ -45,10 +45,10 @@ export function Header({ detail, run, timeline, health }: HeaderProps) {
         )}
       </p>
       <div class="workload-stats">
-        <Spent spent={spent} money={timeline?.money} />
+        <Spent spent={spent} money={burning} />
         <Stat
           label="Burning now"
-          value={workload.gone !== null ? "nothing" : perHour(timeline?.money.per_hour, timeline?.money.currency ?? undefined)}
+          value={workload.gone !== null ? "nothing" : perHour(burning?.per_hour, burning?.currency ?? undefined)}
           note={workload.gone !== null ? "it is gone" : `${count(detail.gpus_held)} GPUs`}
         />
         <Progress run={run} />

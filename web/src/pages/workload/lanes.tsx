@@ -1,9 +1,11 @@
 // What went wrong and what the workload was at, as bars over the same time as the charts below.
 import { Link } from "../../core/route";
 import { clock, duration, moment } from "../../format/time";
-import { Badge, type Tone } from "../../parts/badge";
+import { count } from "../../format/numbers";
+import { Badge, severityTone } from "../../parts/badge";
+import { byGravity } from "../../parts/gravity";
 import { withoutName } from "../../format/names";
-import { endOf, toneOf, troublesOf, type Mark, type Timeline, type Trouble, type Whose } from "./model";
+import { endOf, troublesOf, type Mark, type Timeline, type Trouble, type Whose } from "./model";
 
 const MOST = 12;
 const LISTED = 20;
@@ -17,7 +19,8 @@ export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose })
   const width = (begin: number, end: number | null) =>
     `${((Math.min(toMs, end ?? toMs) - Math.max(fromMs, begin)) / (toMs - fromMs)) * 100}%`;
   const middleMs = (fromMs + toMs) / 2;
-  const shown = troubles.slice(0, MOST);
+  const shown = mattering(troubles);
+  const events = platform.marks.slice(0, LISTED); // the latest come first
   return (
     <>
       <div class="lanes" role="img" aria-label={`Phases: ${platform.phases.map((one) => one.phase).join(", ")}`}>
@@ -45,12 +48,12 @@ export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose })
         {shown.map((one) => (
           <div class="lane" key={`${one.what}/${one.id}`}>
             <span
-              class={`lane-trouble tone-${toneOf(one.severity)} is-${one.what}`}
+              class={`lane-trouble tone-${severityTone(one.severity)} is-${one.what}`}
               style={{ left: left(one.from_ms), width: width(one.from_ms, one.to_ms) }}
               title={one.title}
             />
             <span
-              class={`lane-said tone-${toneOf(one.severity)}`}
+              class={`lane-said tone-${severityTone(one.severity)}`}
               style={one.from_ms < middleMs ? { left: left(one.from_ms), right: "0" } : { right: "0", left: "0", textAlign: "right" }}
             >
               {withoutName(one.title, whose)}
@@ -58,6 +61,7 @@ export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose })
           </div>
         ))}
       </div>
+      {troubles.length > shown.length && <p class="soft lane-more">and {count(troubles.length - shown.length)} more that are over, or less grave</p>}
       {(troubles.length > 0 || platform.marks.length > 0) && (
         <details class="lane-list">
           <summary>
@@ -72,11 +76,13 @@ export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose })
                 <TroubleLine trouble={one} />
               </li>
             ))}
-            {platform.marks.slice(0, LISTED).map((one) => (
+            <More n={troubles.length - shown.length} what="that went wrong" />
+            {events.map((one) => (
               <li key={`${one.t_ms}/${one.kind}/${one.text}/${one.gpu}`}>
                 <span class="soft">{clock(one.t_ms, true)}</span> {sayMark(one)}
               </li>
             ))}
+            <More n={platform.marks.length + platform.more_marks - events.length} what="events, before these" />
           </ul>
         </details>
       )}
@@ -84,16 +90,29 @@ export function Lanes({ timeline, whose }: { timeline: Timeline; whose: Whose })
   );
 }
 
+/** Those that last and the gravest; of many as grave, the newest. In the order of their beginning. */
+function mattering(troubles: Trouble[]): Trouble[] {
+  const ranked = [...troubles].sort((a, b) => Number(a.to_ms !== null) - Number(b.to_ms !== null) || byGravity(a, b) || b.from_ms - a.from_ms);
+  return ranked.slice(0, MOST).sort((a, b) => a.from_ms - b.from_ms);
+}
+
+function More({ n, what }: { n: number; what: string }) {
+  return n > 0 ? (
+    <li class="soft">
+      and {count(n)} more {what}
+    </li>
+  ) : null;
+}
+
 function said(n: number, one: string, many: string): string {
   return n === 0 ? "" : `${n} ${n === 1 ? one : many}`;
 }
 
 function TroubleLine({ trouble }: { trouble: Trouble }) {
-  const tone: Tone = toneOf(trouble.severity);
   const lasted = trouble.to_ms === null ? "lasts" : `for ${duration((trouble.to_ms - trouble.from_ms) / 1000)}`;
   return (
     <>
-      <Badge tone={tone}>{trouble.name}</Badge>{" "}
+      <Badge tone={severityTone(trouble.severity)}>{trouble.name}</Badge>{" "}
       <span class="soft">
         {clock(trouble.from_ms)}, {lasted}:
       </span>{" "}

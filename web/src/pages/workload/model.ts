@@ -2,8 +2,9 @@
 import type { Data } from "../../api/client";
 import { clock, duration } from "../../format/time";
 import { count, rate } from "../../format/numbers";
-import type { Tone } from "../../parts/badge";
+import { severityTone, type Tone } from "../../parts/badge";
 import type { ChartMark } from "../../parts/chart";
+import { byGravity } from "../../parts/gravity";
 
 export type Detail = Data<"/api/workloads/{cluster}/{namespace}/{kind}/{name}">;
 export type Timeline = Data<"/api/workloads/{cluster}/{namespace}/{kind}/{name}/timeline">;
@@ -24,10 +25,6 @@ export function endOf(one: Timeline): number {
   return one.from_ms + one.points * one.step_ms;
 }
 
-const GRAVITY: Record<string, number> = { critical: 3, warning: 2, info: 1 };
-export const toneOf = (severity: string): Tone =>
-  severity === "critical" ? "critical" : severity === "warning" ? "warning" : "info";
-
 /** Incidents, and findings that are in none of them. */
 export function troublesOf(one: Timeline): Trouble[] {
   const incidents = one.troubles.filter((trouble) => trouble.what === "incident");
@@ -47,7 +44,7 @@ export function marksOf(one: Timeline): ChartMark[] {
     atMs: Math.max(trouble.from_ms, one.from_ms),
     toMs: trouble.to_ms ?? endOf(one),
     label: trouble.title,
-    tone: toneOf(trouble.severity),
+    tone: severityTone(trouble.severity),
   }));
 }
 
@@ -60,16 +57,14 @@ export interface Health {
 
 const STALE_S = 120;
 
-/** One sentence that says how it is, from what is known; the gravest trouble that lasts comes first. */
-export function healthOf(detail: Detail, run: Run | undefined, timeline: Timeline | undefined): Health {
-  const open = (timeline?.troubles ?? []).filter((one) => one.to_ms === null);
-  open.sort(
-    (a, b) =>
-      (GRAVITY[b.severity] ?? 0) - (GRAVITY[a.severity] ?? 0) ||
-      Number(a.what === "finding") - Number(b.what === "finding") ||
-      a.from_ms - b.from_ms,
-  );
+/** One sentence that says how it is, from what is known; the gravest trouble that lasts comes first. `troubles` are
+ *  those of now: as long as nobody has told of them, nothing is said to be well. */
+export function healthOf(detail: Detail, run: Run | undefined, troubles: Trouble[] | undefined): Health {
+  const open = (troubles ?? []).filter((one) => one.to_ms === null);
+  open.sort((a, b) => byGravity(a, b) || Number(a.what === "finding") - Number(b.what === "finding") || a.from_ms - b.from_ms);
   const worst = open[0];
+  const isKnown = troubles !== undefined;
+  const found = isKnown ? "Nothing is found to be wrong." : "Whether anything is wrong is not known yet.";
   const { workload } = detail;
   if (workload.gone !== null) {
     const how = workload.gone.phase ?? "gone";
@@ -78,7 +73,7 @@ export function healthOf(detail: Detail, run: Run | undefined, timeline: Timelin
     return { tone, word: how, sentence: `It ended at ${clock(workload.gone.at_ms)} as ${how}${reason}.` };
   }
   if (worst !== undefined) {
-    return { tone: toneOf(worst.severity), word: worst.severity, sentence: worst.title, trouble: worst };
+    return { tone: severityTone(worst.severity), word: worst.severity, sentence: worst.title, trouble: worst };
   }
   if (run?.state === "stalled") {
     return { tone: "critical", word: "stalled", sentence: `No step since ${clock(run.since_ms)}.` };
@@ -89,12 +84,16 @@ export function healthOf(detail: Detail, run: Run | undefined, timeline: Timelin
   if (run?.state === "running" && run.step !== null) {
     const pace = run.step_seconds === null ? "" : `, a step every ${duration(run.step_seconds)}`;
     const goes = run.samples_per_second === null ? "" : `, ${rate(run.samples_per_second, "samples")}`;
-    return { tone: "good", word: "healthy", sentence: `It trains: step ${count(run.step)}${pace}${goes}. Nothing is found to be wrong.` };
+    return {
+      tone: isKnown ? "good" : "muted",
+      word: isKnown ? "healthy" : "running",
+      sentence: `It trains: step ${count(run.step)}${pace}${goes}. ${found}`,
+    };
   }
   const phase = workload.phase;
   if (phase === null) return { tone: "muted", word: "unknown", sentence: "Nothing is known of what it is at." };
   if (phase.phase === "running") {
-    return { tone: "good", word: "running", sentence: `It has run for ${duration(phase.seconds)}. Nothing is found to be wrong.` };
+    return { tone: isKnown ? "good" : "muted", word: "running", sentence: `It has run for ${duration(phase.seconds)}. ${found}` };
   }
   const reason = phase.reason ? `: ${phase.reason}` : "";
   return {

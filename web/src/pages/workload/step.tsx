@@ -25,7 +25,7 @@ export function StepOfRun({ run, step, onClose }: { run: string; step: string; o
         </button>
       }
     >
-      <Shown live={live} what="Looking the step up">
+      <Shown live={live} what="Looking the step up" isNamed>
         {(found) => (
           <>
             <p>

@@ -5,10 +5,10 @@ import { money, perHour } from "../../format/money";
 import { count, percent } from "../../format/numbers";
 import { duration, fullMoment } from "../../format/time";
 import { Badge, severityTone, type Tone } from "../../parts/badge";
+import { gravityOf } from "../../parts/gravity";
 import type { Column } from "../../parts/table";
 import type { Row } from "./rows";
 
-const GRAVITY: Record<string, number> = { critical: 3, warning: 2, info: 1, ok: 0 };
 const UNKNOWN = "–";
 
 export function columnsOf(currency: string): Column<Row>[] {
@@ -19,7 +19,7 @@ export function columnsOf(currency: string): Column<Row>[] {
       title: "Health",
       cell: (row) => <Health row={row} />,
       // Of those that are as ill, the dearest first.
-      sort: (row) => (row.health === null ? null : (GRAVITY[row.health] ?? 0) * 1e9 + (row.perHour ?? 0)),
+      sort: (row) => (row.health === null ? null : (row.perHour ?? 0) - gravityOf(row.health) * 1e9),
     },
     { key: "team", title: "Team", cell: (row) => row.team ?? UNKNOWN, sort: (row) => row.team, isWide: true },
     { key: "phase", title: "Phase", cell: (row) => <Phase row={row} />, sort: (row) => row.phase, isWide: true },
@@ -50,7 +50,7 @@ export function columnsOf(currency: string): Column<Row>[] {
     },
     {
       key: "rate",
-      title: "$/h",
+      title: "Per hour",
       align: "end",
       help: "What its GPUs cost an hour now",
       cell: (row) => (row.perHour === null ? UNKNOWN : perHour(row.perHour, currency).replace("/h", "")),

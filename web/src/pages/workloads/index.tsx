@@ -73,8 +73,8 @@ function Listed({ table, isSure }: { table: Columns; isSure: boolean }) {
       </div>
       <p class="wl-sums" role="status">
         {shown.length === rows.length ? "All" : `${count(shown.length)} of`} {plural(rows.length, "workload")} shown:{" "}
-        <b>{plural(sums.gpus, "GPU")}</b>, <b>{perHour(sums.perHour, table.currency)}</b>
-        {sums.unpriced > 0 && <span class="soft"> and {plural(sums.unpriced, "workload")} without a price</span>}
+        <b>{plural(sums.gpus, "GPU")}</b>, <b>{rateOf(sums, table.currency)}</b>
+        <span class="soft">{unpricedOf(sums)}</span>
       </p>
       <Table
         label="Workloads"
@@ -91,8 +91,18 @@ function Listed({ table, isSure }: { table: Columns; isSure: boolean }) {
   );
 }
 
+/** Where nothing holds a GPU, nothing is spent; where nothing has a price, that is not known. */
+function rateOf(sums: Sums, currency: string): string {
+  if (sums.perHour === null && sums.unpriced > 0) return "no price known";
+  return perHour(sums.perHour ?? 0, currency);
+}
+
+function unpricedOf(sums: Sums): string {
+  return sums.perHour === null || sums.unpriced === 0 ? "" : ` and ${plural(sums.unpriced, "workload")} without a price`;
+}
+
 function Headline({ whole, currency }: { whole: Sums; currency: string }) {
-  const size = `${plural(whole.workloads, "workload")} on ${plural(whole.gpus, "GPU")}, ${perHour(whole.perHour, currency)}`;
+  const size = `${plural(whole.workloads, "workload")} on ${plural(whole.gpus, "GPU")}, ${rateOf(whole, currency)}${unpricedOf(whole)}`;
   return (
     <header class="wl-head">
       <h1>
@@ -101,7 +111,7 @@ function Headline({ whole, currency }: { whole: Sums; currency: string }) {
         ) : (
           <>
             <span class="wl-trouble">{plural(whole.trouble, "workload")} in trouble</span>
-            {whole.troubled > 0 && `, at ${perHour(whole.troubled, currency)}`}
+            {whole.troubled !== null && whole.troubled > 0 && `, at ${perHour(whole.troubled, currency)}`}
           </>
         )}
       </h1>

@@ -90,24 +90,28 @@ export function isInTrouble(row: Row): boolean {
 export interface Sums {
   workloads: number;
   gpus: number;
-  perHour: number;
+  perHour: number | null; // null where none of them has a price
   unpriced: number; // workloads with GPUs whose price nobody knows
   trouble: number;
-  troubled: number; // money an hour of those
+  troubled: number | null; // money an hour of those
 }
 
 export function sumsOf(rows: Row[]): Sums {
-  const sums = { workloads: rows.length, gpus: 0, perHour: 0, unpriced: 0, trouble: 0, troubled: 0 };
+  const sums: Sums = { workloads: rows.length, gpus: 0, perHour: null, unpriced: 0, trouble: 0, troubled: null };
   for (const row of rows) {
     sums.gpus += row.gpus;
-    sums.perHour += row.perHour ?? 0;
+    sums.perHour = plus(sums.perHour, row.perHour);
     if (row.gpus > 0 && row.perHour === null) sums.unpriced += 1;
     if (isInTrouble(row)) {
       sums.trouble += 1;
-      sums.troubled += row.perHour ?? 0;
+      sums.troubled = plus(sums.troubled, row.perHour);
     }
   }
   return sums;
+}
+
+function plus(sum: number | null, one: number | null): number | null {
+  return one === null ? sum : (sum ?? 0) + one;
 }
 
 /** The values that rows have, the commonest first, as choices of a filter. */
