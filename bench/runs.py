@@ -14,6 +14,7 @@ import httpx
 import orjson
 
 from bench.peers import Trilens
+from bench.settled import wait_for_merges
 from trilens.model.run import CheckpointRecord, Ending, RankProcess, RunFacts, RunId, WriterId
 from trilens.model.run_commit import Position, RunCommit
 from trilens.model.run_sums import AttemptSpan
@@ -152,16 +153,7 @@ def fill(data: Path, ranged_steps: int, shuffled_steps: int) -> None:
             for first in range(0, steps, _CHUNK_STEPS):
                 for statement in _inserts(run, first, min(first + _CHUNK_STEPS, steps), began_us):
                     engine.command(statement)
-        _settle(engine)
-
-
-def _settle(engine: Engine) -> None:
-    """A server that took this in over hours has merged it by then; minutes were enough to write it here."""
-    idle_s = 0
-    while idle_s < 3:
-        merging = engine.query_arrow("SELECT count() AS n FROM system.merges")["n"][0].as_py()
-        idle_s = 0 if merging else idle_s + 1
-        time.sleep(1)
+        wait_for_merges(engine)
 
 
 def _inserts(run: str, first: int, last: int, began_us: int) -> list[str]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trilens.model.finding import FindingInterval, FindingKey
+    from trilens.model.workload import GpuUuid, WorkloadKey
 
 
 class MemoryFindings:
@@ -21,13 +22,17 @@ class MemoryFindings:
             for one in intervals:
                 self._kept[one.key, one.detected_ms] = one
 
-    def during(self, from_ms: int, to_ms: int) -> Sequence[FindingInterval]:
+    def during(
+        self, from_ms: int, to_ms: int, *, naming: WorkloadKey | GpuUuid | None = None
+    ) -> Sequence[FindingInterval]:
         with self._lock:
             kept = list(self._kept.values())
         found = [
             one
             for one in kept
-            if one.detected_ms <= to_ms and (one.ended_ms is None or one.ended_ms >= from_ms)
+            if one.detected_ms <= to_ms
+            and (one.ended_ms is None or one.ended_ms >= from_ms)
+            and naming in (None, one.finding.subject.workload, one.finding.subject.gpu)
         ]
         return sorted(found, key=lambda one: one.detected_ms)
 

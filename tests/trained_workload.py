@@ -87,7 +87,7 @@ def trained(folder: Path, *, findings: Any = None) -> Iterator[str]:
 class Found:
     """One straggler, and something about another workload."""
 
-    def during(self, _from_ms: int, _to_ms: int, *, guard: Any = None) -> list[FindingInterval]:
+    def during(self, _from_ms: int, _to_ms: int, **_how: Any) -> list[FindingInterval]:
         return [_finding(KEY, "rank 5 is slow"), _finding(KEY._replace(uid="u2"), "not ours")]
 
 

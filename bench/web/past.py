@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bench.settled import wait_for_merges
 from trilens.alert.rule import RecordingRule
 from trilens.alert.rule_file import parse_rules
 from trilens.ledger.booking import Booking
@@ -116,11 +117,23 @@ def make_past(data: Path, scenario: Scenario, end_ms: int, hours: int) -> dict[s
         for run, steps in untold.items():
             _tell_steps(engine, RunId(run), steps, end_ms)
     _book(data, born_ms, end_ms)
+    _settle(data)
     return {
         life.writer: {**life.told_so_far(), "_step": life.told_so_far()["_step"] + untold[run]}
         for (run, _), rank in world.telling.ranks.items()
         for life in rank.lives
     }
+
+
+def _settle(data: Path) -> None:
+    """As it would be after twelve hours: rolled up hour by hour, and merged."""
+    store = Store.open(StoreOptions(data_dir=data), upkeep=False)
+    try:
+        store.roll_up()
+    finally:
+        store.close()
+    with Engine.open(data) as engine:
+        wait_for_merges(engine)
 
 
 def _follow(world: World, store: Store, end_ms: int) -> None:

@@ -11,7 +11,14 @@ import pytest
 from trained_workload import NOON_MS, NOW_MS, PATH, RANKS, RUN, SLOW, minute, trained
 from trilens.model.query import QueryGuard
 from trilens.serve.pages.rank_heat_columns import HeatColumns
-from trilens.serve.pages.rank_heat_matrix import choose, column_medians, factors, matrix_of, shown_rows
+from trilens.serve.pages.rank_heat_matrix import (
+    choose,
+    column_medians,
+    factors,
+    matrix_of,
+    shown_rows,
+    steps_in_cell,
+)
 from trilens.serve.pages.timeline_grid import Grid
 from trilens.store.step_grids import RunCourse, StepsOfRanks, StepTimes
 
@@ -92,18 +99,18 @@ def many(ranks: int, steps: int) -> tuple[StepTimes, StepsOfRanks]:
 def test_of_many_steps_as_many_are_read_as_there_is_time_for() -> None:
     times, _ = many(1, 2_000)
     grid = Grid(0, 10_000, 200)
-    assert len(choose(times, grid, 4_096).places) == 200  # one of each column
-    few = choose(times, grid, 8)
+    assert len(choose(times, grid, steps_in_cell(4_096, grid.slots)).places) == 200  # one of each column
+    few = choose(times, grid, steps_in_cell(8, grid.slots))
     assert len(few.places) == 200 * 9
     assert np.all(np.diff(few.places) > 0)
     assert np.all(times.t_us[few.places] // 10_000_000 == few.column)
-    assert len(choose(times, Grid(0, 10_000, 400), 8).places) == 200 * 9  # nothing where there are no steps
+    assert len(choose(times, Grid(0, 10_000, 400), 9).places) == 200 * 9  # nothing where there are no steps
 
 
 def test_a_cell_is_the_median_of_its_steps() -> None:
     times, read = many(64, 90)
     grid = Grid(0, 9_000, 10)
-    found = matrix_of(read, read.us, times, choose(times, grid, 64), np.arange(64), grid)
+    found = matrix_of(read, read.us, times, choose(times, grid, steps_in_cell(64, 10)), np.arange(64), grid)
     assert found.shape == (64, 10)
     assert set(found[:-1].ravel().round().tolist()) == {101}
     assert column_medians(found) == pytest.approx(np.full(10, 101), abs=0.01)

@@ -85,6 +85,14 @@ def test_all_of_a_finding_is_read_back(engine: Engine) -> None:
     assert records.open() == [STALLED]
 
 
+def test_those_that_name_a_workload_or_a_gpu(engine: Engine) -> None:
+    records, _ = kept(engine, [STALLED, HEATED])
+    assert records.during(0, 99_000, naming=JOB) == [STALLED]
+    assert records.during(0, 99_000, naming=GpuUuid("GPU-3")) == [STALLED]
+    assert records.during(0, 99_000, naming=JOB._replace(uid="uid-2")) == []
+    assert records.during(0, 99_000, naming=GpuUuid("GPU-30")) == []
+
+
 def test_a_figure_that_is_no_number_is_left_out(engine: Engine) -> None:
     records, _ = kept(engine, [replace(HEATED, finding=replace(HOT, figures={"a": float("nan"), "b": 1.5}))])
     assert records.during(0, 9_000)[0].finding.figures == {"b": 1.5}

@@ -191,37 +191,3 @@ def test_parts_stand_in_the_order_of_the_whole(ledger: Ledger, tables: Engine) -
         ledger.write(hour(5, *alike, row(5, bucket=Bucket.STALLED, quanta=0)))  # it is over: read as one
         assert parted == Ledger(tables).sums(by, WINDOW), by
         ledger.write(hour(5, *alike, row(5, bucket=Bucket.STALLED, quanta=0), upto=0.6))
-
-
-def test_what_is_forgotten_while_it_is_read_is_not_kept() -> None:
-    memory = ledger_memory.RememberedAnswers()
-
-    def read() -> list[str]:
-        memory.forget()
-        return ["wrong"]
-
-    assert memory.of("a", read) == ["wrong"]
-    assert memory.of("a", lambda: ["right"]) == memory.of("a", read) == ["right"]
-
-
-def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_memory, "_MOST_LINES", 3)
-    monkeypatch.setattr(ledger_memory, "_ALL_LINES", 8)
-    memory = ledger_memory.RememberedAnswers()
-    reads: list[str] = []
-
-    def ask(question: str, lines: int = 3) -> None:
-        def read() -> list[str]:
-            reads.append(question)
-            return [question] * lines
-
-        assert memory.of(question, read) == [question] * lines
-
-    ask("large", 4)
-    ask("large", 4)
-    for question in "abac":  # the third takes the place of the one that was not asked for longest
-        ask(question)
-    assert reads == ["large", "large", "a", "b", "c"]
-    for question in "acb":
-        ask(question)
-    assert reads[5:] == ["b"]

@@ -33,8 +33,10 @@ log = logging.getLogger(__name__)
 _BACKLOG = 1024
 _SWITCH_S = 0.001  # Python's default of 5 ms is what a short query would wait for each scrape being parsed
 # A large cluster is a million objects, none of them garbage: by Python's defaults, looking them through took
-# an eighth of the time until it was settled, in pauses of up to a quarter of a second.
-_COLLECTED_AFTER = (20_000, 10, 50)
+# an eighth of the time until it was settled, in pauses of up to a quarter of a second. The second figure is
+# low because who asks waits for it: the young ones of two rounds take milliseconds, of ten up to a tenth of
+# a second.
+_COLLECTED_AFTER = (20_000, 2, 250)
 _KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
 _DATE_S = 1.0
 _STUCK_S = 10  # a loop that has not turned for so long has met a defect

@@ -10,6 +10,7 @@ import logging
 import queue
 import threading
 import uuid
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,6 +69,8 @@ class Engine:
         self._readers: queue.LifoQueue[Link | None] = queue.LifoQueue()
         for _ in range(options.readers):
             self._readers.put(None)  # connected on first use: few processes need all of them
+        self._inserts: Counter[str] = Counter()
+        self._commands = 0
         self._write_lock = threading.Lock()
         self._maintain_lock = threading.Lock()
         try:
@@ -136,12 +139,22 @@ class Engine:
         if rows.num_rows == 0:
             return
         with self._write_lock, self._translated(f"writing to {table}"):
-            self._writer.insert(table, rows)
+            try:
+                self._writer.insert(table, rows)
+            finally:  # what fails may have been written all the same
+                self._inserts[table] += 1
 
     def command(self, statement: str) -> None:
         """A statement without a result: DDL, OPTIMIZE, ALTER."""
         with self._maintain_lock, self._translated("running " + " ".join(statement.split()[:3])):
-            self._maintainer.command(statement)
+            try:
+                self._maintainer.command(statement)
+            finally:
+                self._commands += 1
+
+    def changes(self, table: str) -> tuple[int, int]:
+        """Another one once something was written to it, or any table was changed otherwise, from here."""
+        return self._inserts[table], self._commands
 
     @property
     def queries_running(self) -> int:

@@ -10,6 +10,7 @@ from trilens.model.workload import GpuUuid
 from trilens.model.xid import XIDS, Asks
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of, event_row
+from trilens.store.remembered_reads import RememberedReads, hours_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,6 +34,7 @@ class EventRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._remembered = RememberedReads(engine)
 
     def event(self, event: EventRecord) -> None:
         self._writer.put(EVENTS, event_row(event))
@@ -109,9 +111,17 @@ class EventRecords:
     def _latest(
         self, term: str | None, from_ms: int, to_ms: int, limit: int, guard: QueryGuard | None
     ) -> list[EventRecord]:
+        around = self._read(term, *hours_around(from_ms, to_ms), limit, guard)
+        if len(around) == limit:  # more may have been cut off than lie outside
+            return self._read(term, from_ms, to_ms, limit, guard)
+        return [event for event in around if from_ms <= event.t_ms <= to_ms]
+
+    def _read(
+        self, term: str | None, from_ms: int, to_ms: int, limit: int, guard: QueryGuard | None
+    ) -> list[EventRecord]:
         terms = [f"t_ms BETWEEN {from_ms} AND {to_ms}", *([term] if term is not None else [])]
         statement = (
             f"SELECT {', '.join(EVENTS.columns)} FROM {EVENTS.name} FINAL WHERE {' AND '.join(terms)} "
             f"ORDER BY t_ms DESC, node, number DESC LIMIT {limit}"
         )
-        return [event_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+        return self._remembered.of(EVENTS.name, statement, event_of, guard)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from trilens.store import sql
 from trilens.store.finding_rows import FINDINGS, finding_of, finding_row
+from trilens.store.remembered_reads import RememberedReads, hours_around
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from trilens.model.finding import FindingInterval, FindingKind
     from trilens.model.query import QueryGuard
+    from trilens.model.workload import GpuUuid, WorkloadKey
     from trilens.store.engine import Engine
     from trilens.store.record_writer import RecordWriter
 
@@ -23,6 +27,7 @@ class FindingRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._remembered = RememberedReads(engine)
 
     def put(self, intervals: Sequence[FindingInterval]) -> None:
         for interval in intervals:
@@ -34,14 +39,22 @@ class FindingRecords:
         to_ms: int,
         *,
         kinds: Collection[FindingKind] = (),
+        naming: WorkloadKey | GpuUuid | None = None,
         guard: QueryGuard | None = None,
     ) -> list[FindingInterval]:
         """Those that lasted at some time of it, both ends included, in the order in which they were detected;
-        of some kinds, or of all."""
-        terms = [f"onset_ms <= {to_ms}", f"(to_ms IS NULL OR to_ms >= {from_ms})"]
+        of some kinds, or of all. `naming` leaves out those that do not name it."""
+        first_ms, last_ms = hours_around(from_ms, to_ms)
+        terms = [f"onset_ms <= {last_ms}", f"(to_ms IS NULL OR to_ms >= {first_ms})"]
         if kinds:
             terms.append(f"kind IN {sql.text_list(sorted(kind.value for kind in kinds))}")
-        return self._intervals(terms, guard)
+        if naming is not None:  # a fleet in trouble has thousands, and to decode one takes longer
+            terms.append(f"position(body, {sql.text(msgspec.json.encode(naming).decode())}) > 0")
+        return [
+            one
+            for one in self._intervals(terms, guard)
+            if one.finding.onset_ms <= to_ms and (one.ended_ms is None or one.ended_ms >= from_ms)
+        ]
 
     def open(self) -> list[FindingInterval]:
         """Those that last, as far as was told."""
@@ -52,4 +65,4 @@ class FindingRecords:
             f"SELECT cause, subject, detected_ms, seen_ms, to_ms, body FROM {FINDINGS.name} FINAL "
             f"WHERE {' AND '.join(terms)} ORDER BY detected_ms, detector, cause, subject"
         )
-        return [finding_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+        return self._remembered.of(FINDINGS.name, statement, finding_of, guard)

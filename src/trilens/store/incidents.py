@@ -8,6 +8,7 @@ import msgspec
 
 from trilens.store import sql
 from trilens.store.finding_rows import INCIDENTS, incident_of, incident_row
+from trilens.store.remembered_reads import RememberedReads, hours_around
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,7 @@ class IncidentRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._remembered = RememberedReads(engine)
 
     def put(self, incidents: Sequence[Incident]) -> None:
         for incident in incidents:
@@ -46,12 +48,14 @@ class IncidentRecords:
     ) -> list[Incident]:
         """Those that lasted at some time of it, both ends included, the latest first; at most so many.
         `naming` leaves out those that tell nothing of a workload of this name."""
-        condition = f"onset_ms <= {to_ms} AND (to_ms IS NULL OR to_ms >= {from_ms})"
-        if naming is not None:
-            names = (naming, f"{naming.namespace}/{naming.kind}/{naming.name}")
-            written = (sql.text(msgspec.json.encode(name).decode()) for name in names)
-            condition += f" AND ({' OR '.join(f'position(body, {text}) > 0' for text in written)})"
-        return self._incidents(condition, guard, limit)
+        around = self._incidents(_during(*hours_around(from_ms, to_ms), naming), guard, limit)
+        if limit is not None and len(around) == limit:  # more may have been cut off than lie outside
+            return self._incidents(_during(from_ms, to_ms, naming), guard, limit)
+        return [
+            one
+            for one in around
+            if one.onset_ms <= to_ms and (one.resolved_ms is None or one.resolved_ms >= from_ms)
+        ]
 
     def open(self) -> list[Incident]:
         return self._incidents("to_ms IS NULL", None)
@@ -63,4 +67,13 @@ class IncidentRecords:
             f"SELECT body FROM {INCIDENTS.name} FINAL WHERE {condition} ORDER BY onset_ms DESC, id"
             + (f" LIMIT {limit}" if limit is not None else "")
         )
-        return [incident_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+        return self._remembered.of(INCIDENTS.name, statement, incident_of, guard)
+
+
+def _during(from_ms: int, to_ms: int, naming: WorkloadKey | None) -> str:
+    condition = f"onset_ms <= {to_ms} AND (to_ms IS NULL OR to_ms >= {from_ms})"
+    if naming is not None:
+        names = (naming, f"{naming.namespace}/{naming.kind}/{naming.name}")
+        written = (sql.text(msgspec.json.encode(name).decode()) for name in names)
+        condition += f" AND ({' OR '.join(f'position(body, {text}) > 0' for text in written)})"
+    return condition

@@ -7,59 +7,14 @@ would be found again, so an answer holds as long as all hours of its window have
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from trilens.model.ledger_sums import BookedHour
 
 T = TypeVar("T")
-
-_MOST_LINES: Final = 10_000  # of one answer: a larger one is seldom asked twice
-_ALL_LINES: Final = 100_000  # of about 300 bytes
-
-
-class RememberedAnswers:
-    """Thread-safe. A question names the numbers of all rows that it is about."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: dict[Hashable, tuple[Any, ...]] = {}
-        self._lines = 0
-        self._forgotten = 0
-
-    def of(self, question: Hashable, read: Callable[[], list[T]]) -> list[T]:
-        """What was found before, or else what `read` finds now."""
-        with self._lock:
-            known = self._found.pop(question, None)
-            if known is not None:
-                self._found[question] = known  # the latest asked for last
-                return [*known]
-            forgotten = self._forgotten
-        found = read()
-        self._keep(question, found, forgotten)
-        return found
-
-    def forget(self) -> None:
-        """Rows were lost: what was found without them is wrong."""
-        with self._lock:
-            self._found, self._lines, self._forgotten = {}, 0, self._forgotten + 1
-
-    def _keep(self, question: Hashable, found: Sequence[Any], forgotten: int) -> None:
-        if len(found) > _MOST_LINES:
-            return
-        with self._lock:
-            if forgotten != self._forgotten:
-                return
-            self._lines += 1 + len(found) - self._let_go(question)
-            self._found[question] = tuple(found)
-            while self._lines > _ALL_LINES:
-                self._lines -= self._let_go(next(iter(self._found)))
-
-    def _let_go(self, question: Hashable) -> int:
-        found = self._found.pop(question, None)
-        return 0 if found is None else 1 + len(found)
 
 
 class RememberedHours:

@@ -14,7 +14,7 @@ from trilens.model.errors import QueryTooLarge
 from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Window
 from trilens.store import sql
-from trilens.store.ledger_memory import RememberedAnswers, RememberedHours
+from trilens.store.ledger_memory import RememberedHours
 from trilens.store.ledger_rows import BILL_COLUMNS, BILLS, HOUR_COLUMNS, HOURS, bills_of, booked_of, is_over
 from trilens.store.ledger_sources import BY_DAY, DAY_MS, OF_LINES, Sources, days_table
 from trilens.store.ledger_sums import (
@@ -27,6 +27,7 @@ from trilens.store.ledger_sums import (
     sums_of,
     sums_statement,
 )
+from trilens.store.remembered_answers import RememberedAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Numbers = tuple[tuple[int, int], ...]  # of each booked hour when it begins, and what its rows carry
 
 _FEW_LINES: Final = 10_000  # with more of them, the engine adds up more quickly
+_ALL_LINES: Final = 100_000  # of about 300 bytes, that are remembered
 _MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
 
 
@@ -55,7 +57,7 @@ class LedgerReads:
         self._numbers = numbers
         self._hours = hours
         self._days = days
-        self._answers = RememberedAnswers()
+        self._answers = RememberedAnswers(_ALL_LINES)
         self._booked = RememberedHours()
         self._large_ms: int | None = None  # the last open hour that had more than a few lines
 

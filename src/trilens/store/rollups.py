@@ -193,7 +193,7 @@ class RollupJob:
         for piece in self._pieces(end_t):
             rows = self._engine.query_arrow(
                 f"SELECT metric, series, t, v FROM samples WHERE {piece} ORDER BY series, t",
-                settings={"output_format_arrow_low_cardinality_as_dictionary": 1},
+                settings={"output_format_arrow_low_cardinality_as_dictionary": 1, "max_threads": 1},
             )
             if rows.num_rows:
                 self._insert_rollups(rows.unify_dictionaries().combine_chunks(), version)

@@ -16,6 +16,7 @@ from trilens.model.run_sums import (
 )
 from trilens.store import run_curves, sql
 from trilens.store.latest_steps import LatestSteps
+from trilens.store.remembered_reads import RememberedReads
 from trilens.store.run_commits import RunCommits
 from trilens.store.run_expiry import delete_expired_runs
 from trilens.store.run_memory import RunMemory
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 _KEPT_PROCESSES = 50_000  # in memory: of runs that live, the intake has them anyway
 _FEW_RUNS = 64
 _BY_STEP = "step, rank, attempt, n"
+_LATEST_FIRST = "created_ms DESC, run"
 
 
 class RunRecords:
@@ -79,6 +81,7 @@ class RunRecords:
         self._processes = RunMemory(self._read_processes, _KEPT_PROCESSES)
         self._positions = RunMemory(self._read_positions, _KEPT_PROCESSES)
         self._latest = LatestSteps(self._read_latest)
+        self._remembered = RememberedReads(engine)
 
     def commit(self, commit: RunCommit) -> None:
         """On disk on return. After a StoreError nothing of it counts, and it may be given again."""
@@ -127,20 +130,18 @@ class RunRecords:
         limit: int = 100,
         guard: QueryGuard | None = None,
     ) -> list[RunFacts]:
-        terms = []
-        if run is not None:
-            terms.append(_of(run))
-        if experiment is not None:
-            terms.append(f"experiment = {sql.text(experiment)}")
-        if since_ms is not None:
-            heard = sorted({p.run for p in [*self._heard.values()] if p.heard_ms >= since_ms})
-            since = [
-                f"created_ms >= {since_ms}",
-                f"run IN (SELECT run FROM {PROCESSES.name} WHERE heard_ms >= {since_ms})",
-                *([f"run IN {sql.text_list(heard)}"] if heard else []),
-            ]
-            terms.append(f"({' OR '.join(since)})")
-        rows = self._rows(RUNS, terms, "created_ms DESC, run", limit=limit, final=True, guard=guard)
+        terms = [*([_of(run)] if run is not None else []), *_equal(experiment=experiment)]
+        if since_ms is None:
+            statement = _select(RUNS, terms, _LATEST_FIRST, final=True, limit=limit)
+            return self._remembered.of(RUNS.name, statement, facts_of, guard)
+        heard = sorted({p.run for p in [*self._heard.values()] if p.heard_ms >= since_ms})
+        since = [
+            f"created_ms >= {since_ms}",
+            f"run IN (SELECT run FROM {PROCESSES.name} WHERE heard_ms >= {since_ms})",
+            *([f"run IN {sql.text_list(heard)}"] if heard else []),
+        ]
+        terms.append(f"({' OR '.join(since)})")
+        rows = self._rows(RUNS, terms, _LATEST_FIRST, limit=limit, final=True, guard=guard)
         return [facts_of(row) for row in rows]
 
     def processes(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> list[RankProcess]:
@@ -289,8 +290,8 @@ class RunRecords:
 
     def checkpoints(self, run: RunId, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
         """By start."""
-        rows = self._rows(CHECKPOINTS, [_of(run)], f"start_ms, {_BY_STEP}", guard=guard)
-        return [checkpoint_of(row) for row in rows]
+        statement = _select(CHECKPOINTS, [_of(run)], f"start_ms, {_BY_STEP}")
+        return self._remembered.of(CHECKPOINTS.name, statement, checkpoint_of, guard)
 
     def written_at(self, path: str, *, guard: QueryGuard | None = None) -> list[CheckpointRecord]:
         """Of all runs, by start."""
@@ -300,7 +301,8 @@ class RunRecords:
 
     def validations(self, run: RunId, *, guard: QueryGuard | None = None) -> list[ValidationRecord]:
         """By step, rank and attempt."""
-        return [validation_of(row) for row in self._rows(VALIDATIONS, [_of(run)], _BY_STEP, guard=guard)]
+        statement = _select(VALIDATIONS, [_of(run)], _BY_STEP)
+        return self._remembered.of(VALIDATIONS.name, statement, validation_of, guard)
 
     def notes(self, run: RunId, *, limit: int = 1_000, guard: QueryGuard | None = None) -> list[NoteRecord]:
         """The latest, in the order of their times."""
@@ -382,15 +384,22 @@ class RunRecords:
         limit: int | None = None,
         guard: QueryGuard | None = None,
     ) -> pa.Table:
-        statement = f"SELECT {table.columns} FROM {table.name}"
-        if final:  # of rows that are told again, the last one counts
-            statement += " FINAL"
-        if terms:
-            statement += f" WHERE {' AND '.join(terms)}"
-        statement += f" ORDER BY {order}"
-        if limit is not None:
-            statement += f" LIMIT {limit}"
+        statement = _select(table, terms, order, final=final, limit=limit)
         return self._engine.query_arrow(statement, guard=guard)
+
+
+def _select(
+    table: RunTable, terms: Sequence[str], order: str, *, final: bool = False, limit: int | None = None
+) -> str:
+    statement = f"SELECT {table.columns} FROM {table.name}"
+    if final:  # of rows that are told again, the last one counts
+        statement += " FINAL"
+    if terms:
+        statement += f" WHERE {' AND '.join(terms)}"
+    statement += f" ORDER BY {order}"
+    if limit is not None:
+        statement += f" LIMIT {limit}"
+    return statement
 
 
 def _key(process: RankProcess) -> tuple[RunId, int, WriterId]:

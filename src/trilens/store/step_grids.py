@@ -184,6 +184,9 @@ class StepGrids:
         rank: int | None = None,
         guard: QueryGuard | None = None,
     ) -> StepsOfRanks:
+        if not steps:
+            nothing = np.array([], np.int64)
+            return StepsOfRanks(nothing, nothing, nothing, nothing, nothing)
         found = self._engine.query_arrow(
             f"SELECT step, attempt, rank, us, sync_us FROM {STEPS.name} "
             f"WHERE {_among(run, steps)}{'' if rank is None else f' AND rank = {rank}'}",
@@ -267,7 +270,7 @@ def _began(from_us: int, lasts_us: int) -> str:
 
 def _among(run: RunId, steps: Sequence[int]) -> str:
     """Whole granules are skipped by the steps' numbers, which the rows are in the order of."""
-    return f"{_of(run)} AND step IN ({', '.join(map(str, steps)) or '-1'})"
+    return f"{_of(run)} AND step IN ({', '.join(map(str, steps))})"
 
 
 def _ints(table: pa.Table, name: str) -> Ints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trilens.store import sql
+from trilens.store.remembered_reads import RememberedReads
 from trilens.store.tracked_run_rows import TRACKED_RUNS, tracked_run_of, tracked_run_row
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class TrackedRunRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._remembered = RememberedReads(engine)
 
     def run(self, run: TrackedRun, cursor: str) -> None:
         self._writer.put(TRACKED_RUNS, tracked_run_row(run, cursor))
@@ -49,4 +51,4 @@ class TrackedRunRecords:
             f"WHERE {' AND '.join(terms) or '1'} "
             f"ORDER BY from_ms DESC NULLS LAST, system, place, run LIMIT {limit}"
         )
-        return [tracked_run_of(row) for row in self._engine.query_arrow(statement, guard=guard).to_pylist()]
+        return self._remembered.of(TRACKED_RUNS.name, statement, tracked_run_of, guard)

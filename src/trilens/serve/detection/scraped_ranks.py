@@ -52,8 +52,20 @@ class _Program:
         self.points: deque[_Point] = deque(maxlen=_KEPT)
         self.late_ms: deque[int] = deque(maxlen=_CLOCK_LOOKS)
         self.heard_ms = 0
+        self._steps: Steps | None = None
+
+    def add(self, point: _Point) -> None:
+        self.points.append(point)
+        self.late_ms.append(self.heard_ms - point.end_ms)
+        self._steps = None
 
     def steps(self) -> Steps:
+        """The same as before where nothing was added: it is looked at more often than it is scraped."""
+        if self._steps is None:
+            self._steps = self._made()
+        return self._steps
+
+    def _made(self) -> Steps:
         points = list(self.points)
         end_ms = np.array([one.end_ms for one in points], np.int64)
         step = np.array([one.step for one in points], np.int64)
@@ -96,8 +108,7 @@ class ScrapedRanks:
             before = program.points[-1].step if program.points else -1
             nan = float("nan")
             number = round(step) if step is not None and not np.isnan(step) else before + 1
-            program.points.append(_Point(number, end_ms, losses.get(name, nan), norms.get(name, nan)))
-            program.late_ms.append(program.heard_ms - end_ms)
+            program.add(_Point(number, end_ms, losses.get(name, nan), norms.get(name, nan)))
         self._programs = {
             name: one for name, one in self._programs.items() if one.heard_ms > now_ms - _FORGET_MS
         }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.ledger.answers.cost import by_keys, whole_hours
 from trilens.model.errors import NotFound, TrilensError
 from trilens.model.ledger_sums import Dimension, Window
+from trilens.model.workload import GpuUuid
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.money.cost_view import amount_text
 from trilens.serve.money.spending_answer import BucketAnswer
@@ -172,7 +173,7 @@ class GpuLifeApi(PageApi):
                 one.finding.onset_ms,
                 one.ended_ms,
             )
-            for one in self._findings.during(*span)
+            for one in self._findings.during(*span, naming=GpuUuid(uuid))
             if one.finding.subject.gpu == uuid
         ][::-1]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.serve.pages.rank_heat_matrix import choose, column_medians, matrix_of
+from trilens.serve.pages.rank_heat_matrix import choose, column_medians, matrix_of, steps_in_cell
 from trilens.serve.pages.timeline_grid import Grid
 from trilens.serve.pages.timeline_program import steps_counted
 
@@ -64,7 +64,7 @@ class HeatColumns:
         found = [known.columns[start_ms] for start_ms in starts[:there]]
         if there < len(starts):
             rest = Grid(starts[there], grid.width_ms, grid.slots - there)
-            found += self._read(run, ranks, rest, guard)
+            found += self._read(run, ranks, rest, steps_in_cell(len(ranks), grid.slots), guard)
         for start_ms, column in zip(starts, found, strict=True):
             if start_ms + grid.width_ms < now_ms - _SETTLED_MS:
                 known.columns[start_ms] = column
@@ -81,9 +81,9 @@ class HeatColumns:
                     del self._known[oldest]
         return known
 
-    def _read(self, run: RunId, ranks: Ints, grid: Grid, guard: QueryGuard) -> list[Column]:
+    def _read(self, run: RunId, ranks: Ints, grid: Grid, in_cell: int, guard: QueryGuard) -> list[Column]:
         times = self._grids.course(run, grid.start_ms * 1000, grid.width_ms * 1000, grid.slots, guard).times
-        chosen = choose(times, grid, len(ranks))
+        chosen = choose(times, grid, in_cell)
         read = self._grids.steps(run, np.unique(times.step[chosen.places]).tolist(), guard=guard)
         steps = matrix_of(read, read.us, times, chosen, ranks, grid)
         own = matrix_of(read, read.us - read.sync_us, times, chosen, ranks, grid)

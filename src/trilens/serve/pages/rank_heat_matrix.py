@@ -29,11 +29,15 @@ class ChosenSteps:
     depth: Ints
 
 
-def choose(times: StepTimes, grid: Grid, ranks: int) -> ChosenSteps:
-    """As many of each column as there is time to read, evenly over it; an odd number has a middle."""
+def steps_in_cell(ranks: int, slots: int) -> int:
+    """As many of each column as there is time to read; an odd number has a middle."""
+    in_cell = max(1, min(_MOST_IN_CELL, _ROWS_READ // max(1, ranks * slots)))
+    return in_cell - (1 - in_cell % 2)
+
+
+def choose(times: StepTimes, grid: Grid, in_cell: int) -> ChosenSteps:
+    """So many of each column, evenly over it."""
     column = (times.t_us // 1000 - grid.start_ms) // grid.width_ms
-    in_cell = max(1, min(_MOST_IN_CELL, _ROWS_READ // max(1, ranks * grid.slots)))
-    in_cell -= 1 - in_cell % 2
     first = np.searchsorted(column, np.arange(grid.slots))
     count = np.searchsorted(column, np.arange(grid.slots), side="right") - first
     takes = np.minimum(count, in_cell)

@@ -29,6 +29,7 @@ from trilens.serve.pages.timeline_money import money_layer
 from trilens.serve.pages.timeline_platform import EVENTS_READ, placed_pods, platform_layer, troubles
 from trilens.serve.pages.timeline_program import program_layer
 from trilens.serve.pages.timeline_rank import RankSteps, asked_rank
+from trilens.serve.pages.timeline_work import WorkOfSteps
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
@@ -81,7 +82,12 @@ class Events(Protocol):
 
 class Findings(Protocol):
     def during(
-        self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+        self,
+        from_ms: int,
+        to_ms: int,
+        *,
+        naming: WorkloadKey | None = None,
+        guard: QueryGuard | None = None,
     ) -> Sequence[FindingInterval]: ...
 
 
@@ -138,6 +144,7 @@ class TimelineApi(PageApi):
         self._questions = questions
         self._memory = GpuMemory(sources.queries, questions.now_ms)
         self._steps = RankSteps(sources.subjects.grids)
+        self._work = WorkOfSteps(sources.subjects.grids)
 
     def routes(self) -> list[Route]:
         return [route(PATH, self.timeline)]
@@ -230,9 +237,9 @@ class TimelineApi(PageApi):
             incidents = begin(
                 lambda: sources.incidents.during(*span, naming=subject.key, limit=_INCIDENTS, guard=guard)
             )
-            findings = begin(lambda: sources.findings.during(*span, guard=guard))
+            findings = begin(lambda: sources.findings.during(*span, naming=subject.key, guard=guard))
             program, times = program_layer(
-                grids, runs, lambda: len({one.rank for one in processes()}) or None, grid, guard
+                grids, self._work, runs, lambda: len({one.rank for one in processes()}) or None, grid, guard
             )
             own = None
             if rank is not None and runs:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from trilens.model.query import QueryGuard
     from trilens.serve.pages.timeline_grid import Floats, Grid
+    from trilens.serve.pages.timeline_work import WorkOfSteps
     from trilens.store.step_grids import Ints, RunSeen, StepGrids, StepTimes, ValueSlots
 
 _VALUES: Final = 12  # a program may tell of hundreds
@@ -40,6 +41,7 @@ class ProgramSeen(NamedTuple):
 
 def program_layer(
     grids: StepGrids,
+    work: WorkOfSteps,
     runs: Sequence[RunSeen],
     count_ranks: Callable[[], int | None],
     grid: Grid,
@@ -55,7 +57,7 @@ def program_layer(
     values, times = grids.course(run.run, start_us, width_us, grid.slots, guard)
     rate = steps_per_second(times, grid, run.heard_ms)
     ranks = count_ranks()
-    samples, tokens = _work(grids, run, times, ranks or 1, grid, guard)
+    samples, tokens = _work(work, run, times, ranks or 1, grid, guard)
     layer = ProgramLayer(
         [one.run for one in runs],
         run.run,
@@ -114,9 +116,13 @@ def steps_counted(times: StepTimes) -> Ints:
 
 
 def some_steps(times: StepTimes, most: int) -> NDArray[np.intp]:
-    """Places of so many of them, evenly over what there is."""
+    """Places of about so many of them, evenly over what there is: if possible those whose numbers a power of
+    two divides, since who asks a moment later wants the same, and few more."""
     if len(times) <= most:
         return np.arange(len(times))
+    places = np.flatnonzero(times.step % (1 << (len(times) // most - 1).bit_length()) == 0)
+    if most // 4 <= len(places) <= 2 * most:
+        return places
     return np.unique(np.linspace(0, len(times) - 1, most).astype(np.intp))
 
 
@@ -130,22 +136,21 @@ def places_of(times: StepTimes, step: Ints, attempt: Ints) -> NDArray[np.intp]:
 
 
 def _work(
-    grids: StepGrids, run: RunSeen, times: StepTimes, ranks: int, grid: Grid, guard: QueryGuard
+    work: WorkOfSteps, run: RunSeen, times: StepTimes, ranks: int, grid: Grid, guard: QueryGuard
 ) -> tuple[Floats, Floats]:
     """Samples and tokens of one step in each slot, by the nearest step that was read. Of the latest not all
     ranks have told yet: it is the mean of those that have, times the ranks."""
     if not len(times):
         return grid.empty(), grid.empty()
     chosen = some_steps(times, max(_LEAST_STEPS, min(2 * grid.slots, _ROWS_READ // ranks)))
-    read = grids.work(run.run, np.unique(times.step[chosen]).tolist(), guard)
-    places = places_of(times, read.step, read.attempt)
-    when = np.where(places < 0, -1.0, times.t_us[places] / 1000)
+    samples, tokens = work.of(run, times, chosen, guard)
+    when = times.t_us[chosen] / 1000
     middles = (grid.edges_ms[:-1] + grid.width_ms / 2).astype(np.float64)
-    return _nearest(when, read.samples * ranks, middles), _nearest(when, read.tokens * ranks, middles)
+    return _nearest(when, samples * ranks, middles), _nearest(when, tokens * ranks, middles)
 
 
 def _nearest(when: Floats, values: Floats, moments: Floats) -> Floats:
-    known = np.isfinite(values) & (when >= 0)
+    known = np.isfinite(values)
     if not known.any():
         return np.full(len(moments), np.nan)
     order = np.argsort(when[known])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from trilens.model.errors import RequestError
 from trilens.serve.pages.timeline_program import some_steps
 
@@ -38,7 +36,7 @@ class RankSteps:
         step_ms, own_ms = grid.empty(), grid.empty()
         if not len(times):
             return step_ms, own_ms
-        places = _chosen(times)
+        places = some_steps(times, _STEPS)
         wanted = [*zip(times.step[places].tolist(), times.attempt[places].tolist(), strict=True)]
         told = self._told(run, rank, wanted, guard)
         slots = (times.t_us[places] // 1000 - grid.start_ms) // grid.width_ms
@@ -70,11 +68,3 @@ def asked_rank(params: Params) -> int | None:
     if not written.isascii() or not written.isdecimal() or len(written) > 9:
         raise RequestError(f'invalid parameter "rank": {written!r} is no rank')
     return int(written)
-
-
-def _chosen(times: StepTimes) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """Those whose numbers a power of two divides: who asks a moment later wants the same, and few more."""
-    every = max(1, len(times) // _STEPS)
-    places = np.flatnonzero(times.step % (1 << (every - 1).bit_length()) == 0)
-    is_even = _STEPS // 4 <= len(places) <= 2 * _STEPS
-    return places if is_even else some_steps(times, _STEPS)

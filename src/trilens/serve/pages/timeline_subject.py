@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from trilens.serve.pages.lately import Lately
 from trilens.serve.pages.timeline_money import Life
 from trilens.serve.run_workloads import workloads_of
 from trilens.serve.workloads import workload_named
+from trilens.store.step_grids import RunSeen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from trilens.lineage.source import RunSource
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.query import QueryGuard
     from trilens.model.workload import WorkloadKey
-    from trilens.store.step_grids import RunSeen, StepGrids
+    from trilens.store.step_grids import StepGrids
     from trilens.store.workloads import WorkloadHistory, WorkloadRecords
 
 _MINUTE_MS: Final = 60_000  # clocks differ
 _KEPT_S: Final = 4.0
-_KEPT: Final = 64
+_RUNS_KEPT_S: Final = 15.0  # of a thousand pods it takes longer to find out than all else
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +45,21 @@ class Subjects:
         self.workloads = workloads
         self.runs = runs
         self.grids = grids
-        self._found: dict[tuple[str, ...], tuple[float, Subject]] = {}
+        self._found = Lately[Subject](_KEPT_S)
+        self._trained = Lately[Sequence[RunSeen]](_RUNS_KEPT_S)
 
     def find(self, wanted: Mapping[str, str], now_ms: int, guard: QueryGuard) -> Subject:
         """Raises NotFound."""
         path = tuple(wanted[part] for part in ("cluster", "namespace", "kind", "name"))
-        at_s, found = self._found.get(path, (0.0, None))
-        now_s = time.monotonic()
-        if found is None or now_s - at_s > _KEPT_S:
-            found = self._find(wanted, now_ms, guard)
-            self._found = {
-                key: kept for key, kept in [*self._found.items()][-_KEPT:] if now_s - kept[0] <= _KEPT_S
-            } | {path: (now_s, found)}
-        return found
+        return self._found.of(path, lambda: self._find(wanted, now_ms, guard))
 
     def _find(self, wanted: Mapping[str, str], now_ms: int, guard: QueryGuard) -> Subject:
         history = workload_named(self.workloads, wanted, now_ms, guard)
         every: list[MembershipInterval | PhaseInterval] = [*history.members, *history.phases]
         to_ms = max(one.to_ms if one.to_ms is not None else now_ms for one in every)
         life = Life(min(one.from_ms for one in every), to_ms)
-        return Subject(history, self._runs(history, life, guard), life)
+        runs = self._trained.of(history.record.key, lambda: self._runs(history, life, guard))
+        return Subject(history, runs, life)
 
     def _runs(self, history: WorkloadHistory, life: Life, guard: QueryGuard) -> Sequence[RunSeen]:
         begin_ms, end_ms = life.from_ms - _MINUTE_MS, life.to_ms + _MINUTE_MS
