@@ -114,7 +114,8 @@ def shown(found: WebApiResult) -> str:
     size = (
         f"{found.gpus:,} GPUs, {found.workloads:,} workloads, one of {found.ranks:,} ranks that tell of "
         f"their steps; twelve hours of it in the store (made in {found.past_s:.0f} s), scraped every 30 s; "
-        f"all GPUs on the map {found.settled_s:.0f} s after the start. All answers are asked for in turn, "
+        f"all GPUs on the map {found.settled_s:.0f} s after the start, asked three minutes later. "
+        "All answers are asked for in turn, "
         f"every {_ROUND_S:.0f} s: {found.cores:.2f} cores, against {found.cores_before:.2f} while nobody "
         "asks. CPU is of the whole server while it answers. "
         f"Goal: {GOAL_MS} ms at the 95th percentile; missed by: {', '.join(late) or 'none'}; "

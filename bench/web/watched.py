@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 HOURS: Final = 12
 _PATIENCE_S: Final = 900.0
 _SETTLED: Final = 0.98  # of the GPUs report: some never do
-_SETTLE_S: Final = 70.0  # then: an hour is booked once a minute, and what pages share is made after that
+_SETTLE_S: Final = 180.0  # then: a start has work of its own, such as filling the window and the first hour
+_COUNTED_S: Final = 60.0  # of that, at its end
 
 
 class Watched(NamedTuple):
@@ -83,9 +84,10 @@ def watched(out: Path, gpus: int) -> Iterator[Watched]:
             with httpx.Client(base_url=trilens.url, timeout=60) as client:
                 _wait(lambda: _reporting(client) >= _SETTLED * gpus, "not all GPUs report")
             settled_s = time.perf_counter() - began_s
+            time.sleep(_SETTLE_S - _COUNTED_S)
             before = trilens.usage()
-            time.sleep(_SETTLE_S)
-            cores = (trilens.usage().cpu_s - before.cpu_s) / _SETTLE_S
+            time.sleep(_COUNTED_S)
+            cores = (trilens.usage().cpu_s - before.cpu_s) / _COUNTED_S
             yield Watched(trilens, gpus, len(past["told"]), past_s, settled_s, cores)
         finally:
             trilens.stop()

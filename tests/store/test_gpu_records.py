@@ -101,3 +101,13 @@ def test_more_pods_than_fit_into_one_statement(told: Told) -> None:
     last = BindingInterval(replace(BINDING, pod=pods[-1]), 1_000, None)
     records = told(last, BindingInterval(BINDING, 1_000, None))
     assert records.bindings_of(pods, 9_000) == [last]
+
+
+def test_who_held_a_gpu_in_a_span(told: Told) -> None:
+    early = BindingInterval(BINDING, 1_000, 2_000)
+    late = BindingInterval(replace(BINDING, pod=POD._replace(uid="uid-1")), 3_000, None)
+    records = told(early, late)
+    assert records.bindings_on(KEY.uuid, 1_500, 3_000) == [early, late]
+    assert records.bindings_on(KEY.uuid, 2_000, 2_999) == []
+    assert records.bindings_on(KEY.uuid, 0, 1_500) == [early._replace(to_ms=None)]
+    assert records.bindings_on("GPU-9", 0, 9_000) == []

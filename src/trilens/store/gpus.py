@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from trilens.model.gpu import BindingInterval, GpuInterval, GpuKey
 from trilens.store import sql
 from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, binding_row, gpu_of, gpu_row
+from trilens.store.remembered_reads import RememberedReads, hours_around
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -30,6 +31,7 @@ class GpuRecords:
     def __init__(self, engine: Engine, writer: RecordWriter) -> None:
         self._engine = engine
         self._writer = writer
+        self._remembered = RememberedReads(engine)
 
     def gpu(self, interval: GpuInterval) -> None:
         self._writer.put(GPUS, gpu_row(interval))
@@ -80,21 +82,33 @@ class GpuRecords:
         self, uuid: str, from_ms: int, to_ms: int, guard: QueryGuard | None = None
     ) -> list[BindingInterval]:
         """Who held this GPU, or a part of it, in the span, in the order of its beginning."""
+        first_ms, last_ms = hours_around(from_ms, to_ms)
         terms = [
             f"uuid = {sql.text(uuid)}",
-            f"from_ms <= {to_ms}",
-            f"(to_ms IS NULL OR to_ms > {from_ms})",
+            f"from_ms <= {last_ms}",
+            f"(to_ms IS NULL OR to_ms > {first_ms})",
         ]
-        rows = self._rows(GPU_BINDINGS, terms, "from_ms, pod, container, instance", guard)
-        return [_as_of(binding_of(row), to_ms) for row in rows]
+        statement = GPU_BINDINGS.selected(terms, "from_ms, pod, container, instance")
+        around = self._remembered.of(GPU_BINDINGS.name, statement, binding_of, guard)
+        return [
+            _as_of(one, to_ms)
+            for one in around
+            if one.from_ms <= to_ms and (one.to_ms is None or one.to_ms > from_ms)
+        ]
 
     def gpus_named(
         self, uuids: Collection[str], until_ms: int, guard: QueryGuard | None = None
     ) -> list[GpuInterval]:
         """What was known of these GPUs until then, the latest last."""
-        terms = [f"from_ms <= {until_ms}", *_among("uuid", uuids)]
-        rows = self._rows(GPUS, terms, _LATEST_LAST, guard) if uuids else []
-        return [_as_of(gpu_of(row), until_ms) for row in rows if row["uuid"] in uuids]
+        if not uuids:
+            return []
+        _, last_ms = hours_around(until_ms, until_ms)
+        statement = GPUS.selected([f"from_ms <= {last_ms}", *_among("uuid", uuids)], _LATEST_LAST)
+        return [
+            _as_of(one, until_ms)
+            for one in self._remembered.of(GPUS.name, statement, gpu_of, guard)
+            if one.from_ms <= until_ms and one.gpu.key.uuid in uuids
+        ]
 
     def unfinished(self) -> list[BindingInterval]:
         """The bindings that last."""
@@ -117,8 +131,7 @@ class GpuRecords:
     def _rows(
         self, table: Table, terms: list[str], order: str, guard: QueryGuard | None
     ) -> list[dict[str, Any]]:
-        columns = ", ".join(table.columns)
-        statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {' AND '.join(terms)} ORDER BY {order}"
+        statement = table.selected(terms, order)
         rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
         return rows
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -10,6 +10,9 @@ import pyarrow as pa
 from trilens.model.ledger_facts import Owner
 from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.workload import Doubt, Membership, PodKey, Step, Workload, WorkloadKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Row = dict[str, Any]
 
@@ -41,6 +44,11 @@ class Table(NamedTuple):
     def schema(self) -> pa.Schema:
         fields = [(name, pa.int64() if name in _WHOLE else pa.string()) for name in self.columns]
         return pa.schema([*fields, ("version", pa.int64())])
+
+    def selected(self, terms: Sequence[str], order: str) -> str:
+        """The statement that reads the rows of which all these are true."""
+        where = " AND ".join(terms) or "1"
+        return f"SELECT {', '.join(self.columns)} FROM {self.name} FINAL WHERE {where} ORDER BY {order}"
 
 
 WORKLOADS: Final = Table(

@@ -10,6 +10,7 @@ from trilens.model.life import MembershipInterval, PhaseInterval
 from trilens.model.workload import Workload, WorkloadKey
 from trilens.store import sql
 from trilens.store.owners import Owners
+from trilens.store.remembered_reads import RememberedReads, hours_around
 from trilens.store.workload_memory import WorkloadMemory
 from trilens.store.workload_rows import (
     KEY_IN,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _Interval = TypeVar("_Interval", MembershipInterval, PhaseInterval)
 
 _EVER_MS = 1 << 62
+_BY_BEGINNING = "from_ms, pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class WorkloadRecords:
         self._writer = writer
         self._owners = Owners(engine, writer)
         self._memory = WorkloadMemory(lambda: writer.written)
+        self._remembered = RememberedReads(engine)
 
     @property
     def trouble(self) -> str | None:
@@ -137,8 +140,15 @@ class WorkloadRecords:
             among.append(f"(namespace, pod) IN ({', '.join(map(sql.text_list, names))})")
         if not among:
             return []
-        overlaps = [f"from_ms <= {span.end_ms}", f"(to_ms IS NULL OR to_ms >= {span.start_ms})"]
-        return self._memberships([f"({' OR '.join(among)})", *overlaps], span, guard)
+        first_ms, last_ms = hours_around(span.start_ms, span.end_ms)
+        overlaps = [f"from_ms <= {last_ms}", f"(to_ms IS NULL OR to_ms >= {first_ms})"]
+        statement = MEMBERSHIPS.selected([f"({' OR '.join(among)})", *overlaps], _BY_BEGINNING)
+        around = self._remembered.of(MEMBERSHIPS.name, statement, membership_of, guard)
+        return [
+            _as_of(one, span.end_ms)
+            for one in around
+            if one.from_ms <= span.end_ms and (one.to_ms is None or one.to_ms >= span.start_ms)
+        ]
 
     def members_at(self, at_ms: int, guard: QueryGuard | None = None) -> list[MembershipInterval]:
         """The pods that were in a workload then."""
@@ -195,7 +205,7 @@ class WorkloadRecords:
     def _memberships(
         self, terms: list[str], span: Span, guard: QueryGuard | None
     ) -> list[MembershipInterval]:
-        rows = self._rows(MEMBERSHIPS, terms, "from_ms, pod", guard)
+        rows = self._rows(MEMBERSHIPS, terms, _BY_BEGINNING, guard)
         return [_as_of(membership_of(row), span.end_ms) for row in rows]
 
     def _phases(self, terms: list[str], span: Span, guard: QueryGuard | None) -> list[PhaseInterval]:
@@ -206,9 +216,7 @@ class WorkloadRecords:
     def _rows(
         self, table: Table, terms: list[str], order: str, guard: QueryGuard | None
     ) -> list[dict[str, Any]]:
-        columns = ", ".join(table.columns)
-        where = " AND ".join(terms) or "1"
-        statement = f"SELECT {columns} FROM {table.name} FINAL WHERE {where} ORDER BY {order}"
+        statement = table.selected(terms, order)
         rows: list[dict[str, Any]] = self._engine.query_arrow(statement, guard=guard).to_pylist()
         return rows
 

