@@ -71,6 +71,25 @@ def test_a_node_of_which_nothing_is_said_is_a_gap() -> None:
     assert 40 <= at_s - 800 <= 60
 
 
+def test_many_nodes_that_fall_silent_together_are_one_finding() -> None:
+    """Also while the first of them are due, and while the last ones come back."""
+    story = Story(ranks=96)
+    for node in range(12):
+        story.gap(800 + 2 * node, 1000 + 2 * node, rows=range(8 * node, 8 * node + 8))
+    found = _found(story)
+    assert {(one.cause, one.subject.node, one.subject.gpu) for _, one in found} == {("gap", None, None)}
+    assert {one.subject.cluster for _, one in found} == {story.scene(800).telemetry.places[0].cluster}
+    assert max(one.figures["count"] for _, one in found) == 96
+    assert any("12 of 12 nodes" in one.text for _, one in found)
+
+
+def test_a_few_nodes_that_fall_silent_are_told_each() -> None:
+    story = Story(ranks=96)
+    story.gap(800, 1000, rows=range(72))
+    nodes = {one.subject.node for _, one in _found(story)}
+    assert nodes == {f"node-{number}" for number in range(9)}
+
+
 def test_a_short_gap_and_a_node_that_is_off_are_none() -> None:
     story = Story(ranks=16)
     story.gap(700, 735)

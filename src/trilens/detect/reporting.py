@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -60,3 +60,9 @@ class Nodes:
     def count(self, rows: NDArray[np.bool_]) -> NDArray[np.intp]:
         """How many of these each node has."""
         return np.bincount(self.of_row[rows], minlength=len(self.names))
+
+    def highest(self, values: NDArray[np.number[Any]]) -> NDArray[np.float64]:
+        """Of the rows of each node."""
+        found = np.zeros(len(self.names))
+        np.maximum.at(found, self.of_row, values)
+        return found

@@ -11,7 +11,7 @@ What to do: restart the exporter, mostly; the finding says it, by cause.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from trilens.model.life import Phase
 from trilens.model.workload import Doubt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,6 +39,7 @@ CODE: Final = "D008"
 GAP_MS: Final = 45_000  # an exporter that restarts is back by then
 _UNHEARD_MS: Final = 30_000
 _UNLABELLED_MS: Final = 30_000  # a pod that ends loses its label before it is seen to end
+_MANY_NODES: Final = 10  # silent at once have one cause: the network, what scrapes them, or this server
 _TOGETHER: Final = 3  # GPUs of one node with one trouble: that is the node's, and one finding
 
 
@@ -95,6 +96,7 @@ class SuspectTelemetry:
         self._looking = Looking()
         self._labelled: dict[tuple[str, str], _Lost] = {}
         self._suspects: dict[int, tuple[Doubt, ...]] = {}
+        self._at_once: set[str] = set()  # clusters of which many nodes fell silent together
 
     def suspects(self) -> Mapping[int, tuple[Doubt, ...]]:
         return self._suspects
@@ -156,22 +158,38 @@ class SuspectTelemetry:
         for row in np.flatnonzero(silent).tolist():
             self._doubt(row, "gap")
         if not silent.any():
+            self._at_once = set()
             return
         nodes = self._nodes
         quiet, heard = nodes.count(silent), nodes.count(reporting.is_heard)
-        lost = {(node.cluster, node.node) for node in scene.nodes if node.is_ready is False}
-        watched = {(node.cluster, node.node) for node in scene.nodes}
-        clusters = {node.cluster for node in scene.nodes}
-        for node in np.flatnonzero((quiet > 0) & (heard == 0)).tolist():
+        last_ms, every_ms = nodes.highest(reporting.last_ms), nodes.highest(reporting.every_ms)
+        overdue = (scene.now_ms - last_ms) / np.maximum(GAP_MS, 3 * every_ms)
+        is_gone = (quiet > 0) & (heard == 0) & (overdue > 1)
+        off = _off(scene)
+        gone: defaultdict[str, list[int]] = defaultdict(list)
+        late: Counter[str] = Counter()
+        for node in np.flatnonzero(overdue > 0.5).tolist():
             cluster, name = nodes.names[node]
-            if (cluster, name) in lost or (cluster in clusters and (cluster, name) not in watched):
+            if not off(cluster, name):
+                late[cluster] += 1
+                if is_gone[node]:
+                    gone[cluster].append(node)
+        # Until all are back: else the last ones of them would be told one by one.
+        self._at_once = {one for one in gone if late[one] >= _MANY_NODES or one in self._at_once}
+        for cluster, found in gone.items():
+            if cluster in self._at_once:
+                total = sum(one == cluster for one, _ in nodes.names)
+                whose = f"{len(found)} of {total} nodes of {cluster or 'no cluster'}"
+                since_ms = int(np.median(last_ms[found]))
+                yield self._gap(scene, Subject(cluster=cluster), whose, since_ms, int(quiet[found].sum()))
                 continue
-            rows = np.flatnonzero(silent & (nodes.of_row == node))
-            last_ms = int(reporting.last_ms[rows].max())
-            every_ms = float(reporting.every_ms[rows].max())
-            if scene.now_ms - last_ms > max(GAP_MS, 3 * every_ms):
-                whose = f"{name}, for {seconds(scene.now_ms - last_ms)}"
-                yield _finding("gap", Subject(cluster=cluster, node=name), whose, last_ms, len(rows))
+            for node in found:
+                name = nodes.names[node][1]
+                subject = Subject(cluster=cluster, node=name)
+                yield self._gap(scene, subject, name, int(last_ms[node]), int(quiet[node]))
+
+    def _gap(self, scene: Scene, subject: Subject, who: str, since_ms: int, gpus: int) -> Finding:
+        return _finding("gap", subject, f"{who}, for {seconds(scene.now_ms - since_ms)}", since_ms, gpus)
 
     def _unlabelled(self, scene: Scene) -> NDArray[np.bool_]:
         places = scene.telemetry.places
@@ -197,6 +215,15 @@ class SuspectTelemetry:
             lost[row] = scene.now_ms - since_ms >= _UNLABELLED_MS
         self._labelled = known
         return lost
+
+
+def _off(scene: Scene) -> Callable[[str, str], bool]:
+    lost = {(node.cluster, node.node) for node in scene.nodes if node.is_ready is False}
+    watched = {(node.cluster, node.node) for node in scene.nodes}
+    clusters = {node.cluster for node in scene.nodes}
+    return lambda cluster, name: (
+        (cluster, name) in lost or (cluster in clusters and (cluster, name) not in watched)
+    )
 
 
 def _unheard(scene: Scene) -> Iterator[Finding]:
