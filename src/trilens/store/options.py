@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from trilens.store.retention import Retention
+
 _MIB = 1 << 20
 
 
@@ -30,3 +32,14 @@ class StoreOptions:
     @property
     def location(self) -> str | Path:
         return self.url or self.data_dir
+
+    @property
+    def kept_for(self) -> Retention:
+        return Retention(
+            self.retention,
+            self.retention_5m,
+            self.retention_1h,
+            self.retention_records,
+            self.retention_steps,
+            self.retention_ledger,
+        )

@@ -11,6 +11,8 @@ from trilens.model.errors import ConfigError
 from trilens.store import sql
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trilens.store.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -46,30 +48,31 @@ def apply_retention(engine: Engine, retention: Retention) -> tuple[str, ...]:
         "samples_5m": ("end_t", retention.five_minutes),
         "samples_1h": ("end_t", retention.one_hour),
     }
+    there = _tables(engine, wanted)
     changed: list[str] = []
     for table, (column, keep) in wanted.items():
         ttl = (
             f"toDateTime(fromUnixTimestamp64Milli({column}, 'UTC')) "
             f"+ toIntervalSecond({int(keep.total_seconds())})"
         )
-        if ttl in _definition(engine, table):
+        definition, is_empty = there[table]
+        if ttl in definition:
             continue
         log.info("keeping table %s for %g days", table, keep.total_seconds() / 86_400)
         # Old parts only learn when they expire; nothing is rewritten.
-        engine.command(
-            f"ALTER TABLE {sql.identifier(table)} MODIFY TTL {ttl} SETTINGS materialize_ttl_after_modify = 0"
-        )
-        engine.command(
-            f"ALTER TABLE {sql.identifier(table)} MODIFY SETTING materialize_ttl_recalculate_only = 1"
-        )
-        engine.command(f"ALTER TABLE {sql.identifier(table)} MATERIALIZE TTL")
+        alter = f"ALTER TABLE {sql.identifier(table)}"
+        engine.command(f"{alter} MODIFY TTL {ttl} SETTINGS materialize_ttl_after_modify = 0")
+        if not is_empty:
+            engine.command(f"{alter} MODIFY SETTING materialize_ttl_recalculate_only = 1")
+            engine.command(f"{alter} MATERIALIZE TTL")
         changed.append(table)
     return tuple(changed)
 
 
-def _definition(engine: Engine, table: str) -> str:
+def _tables(engine: Engine, names: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """How each was made, and whether it has no rows."""
     found = engine.query_arrow(
-        "SELECT create_table_query AS ddl FROM system.tables "
-        f"WHERE database = currentDatabase() AND name = {sql.text(table)}"
+        "SELECT name, create_table_query AS ddl, ifNull(total_rows, 1) = 0 AS is_empty FROM system.tables "
+        f"WHERE database = currentDatabase() AND name IN {sql.text_list(sorted(names))}"
     )
-    return str(found["ddl"][0].as_py()) if found.num_rows else ""
+    return {row["name"]: (row["ddl"], bool(row["is_empty"])) for row in found.to_pylist()}

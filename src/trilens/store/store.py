@@ -31,7 +31,7 @@ from trilens.store.reader import Reader
 from trilens.store.recall import Recall
 from trilens.store.record_writer import RecordWriter
 from trilens.store.residents import Residents
-from trilens.store.retention import Retention, apply_retention
+from trilens.store.retention import apply_retention
 from trilens.store.rollups import RollupJob
 from trilens.store.rows import load_metadata
 from trilens.store.runs import RunRecords
@@ -135,7 +135,7 @@ class Store:
             self.runs,
             self.ledger,
             self.imports,
-            _retention(options),
+            options.kept_for,
             warmer.run,
         )
         if upkeep:
@@ -172,7 +172,7 @@ class Store:
             undo.callback(engine.close)
             migrate(engine)
             if upkeep:
-                apply_retention(engine, _retention(options))
+                apply_retention(engine, options.kept_for)
             horizon = RollupJob.restore(engine)
             writer = Writer(engine, horizon)
             undo.callback(writer.close)
@@ -232,14 +232,3 @@ class Store:
             self._upkeep.save_activity()
         finally:
             self._engine.close()
-
-
-def _retention(options: StoreOptions) -> Retention:
-    return Retention(
-        options.retention,
-        options.retention_5m,
-        options.retention_1h,
-        options.retention_records,
-        options.retention_steps,
-        options.retention_ledger,
-    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import tarfile
 from importlib import metadata
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from trilens.store.engine import Engine
 from trilens.store.migrations import migrate
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from trilens.store.options import StoreOptions
+from trilens.store.retention import apply_retention
 
 _FILE: Final = "empty-{}.tar.gz"
 
@@ -20,6 +20,7 @@ def keep_empty(folder: Path) -> None:
     with TemporaryDirectory(prefix="trilens-empty-") as directory:
         with Engine.open(directory) as engine:
             migrate(engine)
+            apply_retention(engine, StoreOptions(data_dir=Path(directory)).kept_for)
         with tarfile.open(_file(folder), "w:gz") as archive:
             archive.add(directory, ".")
 
