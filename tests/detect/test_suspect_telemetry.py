@@ -71,6 +71,13 @@ def test_a_node_of_which_nothing_is_said_is_a_gap() -> None:
     assert 40 <= at_s - 800 <= 60
 
 
+def test_a_gpu_that_never_said_anything_hides_no_gap() -> None:
+    story = Story(ranks=16)
+    story.gap(0, 1800, rows=[15])
+    story.gap(800, 1800, rows=range(8, 15))
+    assert ("gap", "node-1") in {(one.cause, one.subject.node) for _, one in _found(story)}
+
+
 def test_many_nodes_that_fall_silent_together_are_one_finding() -> None:
     """Also while the first of them are due, and while the last ones come back."""
     story = Story(ranks=96)

@@ -61,8 +61,8 @@ class Nodes:
         """How many of these each node has."""
         return np.bincount(self.of_row[rows], minlength=len(self.names))
 
-    def highest(self, values: NDArray[np.number[Any]]) -> NDArray[np.float64]:
-        """Of the rows of each node."""
+    def highest(self, values: NDArray[np.number[Any]], rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Of these rows of each node; 0 where it has none of them."""
         found = np.zeros(len(self.names))
-        np.maximum.at(found, self.of_row, values)
+        np.maximum.at(found, self.of_row[rows], values[rows])
         return found

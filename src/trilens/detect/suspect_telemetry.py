@@ -162,13 +162,14 @@ class SuspectTelemetry:
             return
         nodes = self._nodes
         quiet, heard = nodes.count(silent), nodes.count(reporting.is_heard)
-        last_ms, every_ms = nodes.highest(reporting.last_ms), nodes.highest(reporting.every_ms)
-        overdue = (scene.now_ms - last_ms) / np.maximum(GAP_MS, 3 * every_ms)
+        known = silent | reporting.is_heard  # of a GPU that never said anything nobody knows when it did last
+        last_ms = nodes.highest(reporting.last_ms, known)
+        overdue = (scene.now_ms - last_ms) / np.maximum(GAP_MS, 3 * nodes.highest(reporting.every_ms, known))
         is_gone = (quiet > 0) & (heard == 0) & (overdue > 1)
         off = _off(scene)
         gone: defaultdict[str, list[int]] = defaultdict(list)
         late: Counter[str] = Counter()
-        for node in np.flatnonzero(overdue > 0.5).tolist():
+        for node in np.flatnonzero((quiet + heard > 0) & (overdue > 0.5)).tolist():
             cluster, name = nodes.names[node]
             if not off(cluster, name):
                 late[cluster] += 1

@@ -11,6 +11,7 @@ from trilens.model.xid import XIDS, Asks
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of, event_row
 from trilens.store.remembered_reads import RememberedReads, hours_around
+from trilens.store.schema import HOUR_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from trilens.store.record_writer import RecordWriter
 
 _HARDWARE: Final = sorted(code for code, xid in XIDS.items() if xid.asks in (Asks.GPU_RESET, Asks.NODE_OUT))
-_HOUR_MS: Final = 3_600_000
 _VICTIMS: Final = "JSONExtract(victims, 'Array(Tuple(String, String, String))')"
 # A uid is enough; without one the name counts, which has a slash in it where a uid has none.
 _VICTIM: Final = "if(one.3 = '', concat(one.1, '/', one.2), one.3)"
@@ -93,7 +93,7 @@ class EventRecords:
         may fill a log), and when it did last."""
         codes = ", ".join(map(str, _HARDWARE))
         statement = (
-            f"SELECT node, uuid, intDiv(t_ms, {_HOUR_MS}) AS hour, max(t_ms) AS last FROM {EVENTS.name} "
+            f"SELECT node, uuid, intDiv(t_ms, {HOUR_MS}) AS hour, max(t_ms) AS last FROM {EVENTS.name} "
             f"WHERE t_ms >= {since_ms} AND kind = {sql.text(EventKind.XID)} AND code IN ({codes}) "
             "GROUP BY node, uuid, hour"
         )

@@ -7,14 +7,12 @@ would be found again, so an answer holds as long as all hours of its window have
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from trilens.model.ledger_sums import BookedHour
-
-T = TypeVar("T")
 
 
 class RememberedHours:
