@@ -124,9 +124,7 @@ def _alike(one: dict[str, Any]) -> object:
 def show_checkpoints(found: list[dict[str, Any]], *, every: bool) -> None:
     if not found:
         return
-    shown = found if every else found[-WHOLE:]
-    typer.echo("\ncheckpoints")
-    say_left_out(len(found) - len(shown), "before these")
+    shown = _latest(found, "checkpoints", every=every)
     print_table(
         ["step", "attempt", "time", "took", "size", "ranks", "written", "path"],
         [
@@ -150,9 +148,7 @@ def show_checkpoints(found: list[dict[str, Any]], *, every: bool) -> None:
 def show_validations(found: list[dict[str, Any]], *, every: bool) -> None:
     if not found:
         return
-    shown = found if every else found[-WHOLE:]
-    typer.echo("\nvalidations")
-    say_left_out(len(found) - len(shown), "before these")
+    shown = _latest(found, "validations", every=every)
     print_table(
         ["step", "rank", "attempt", "time", "values"],
         [
@@ -172,9 +168,7 @@ def show_validations(found: list[dict[str, Any]], *, every: bool) -> None:
 def show_notes(found: list[dict[str, Any]], *, every: bool) -> None:
     if not found:
         return
-    shown = found if every else found[-WHOLE:]
-    typer.echo("\nnotes")
-    say_left_out(len(found) - len(shown), "before these")
+    shown = _latest(found, "notes", every=every)
     print_table(
         ["time", "rank", "step", "kind", "note"],
         [
@@ -189,3 +183,10 @@ def show_notes(found: list[dict[str, Any]], *, every: bool) -> None:
         ],
         folds=("note",),
     )
+
+
+def _latest(found: list[dict[str, Any]], title: str, *, every: bool) -> list[dict[str, Any]]:
+    shown = found if every else found[-WHOLE:]
+    typer.echo(f"\n{title}")
+    say_left_out(len(found) - len(shown), "before these")
+    return shown
