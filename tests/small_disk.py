@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -29,3 +30,15 @@ def small_disk(directory: Path) -> Iterator[Path]:
 
 def enlarge(directory: Path) -> None:
     subprocess.run(["mount", "-o", "remount,size=256m", str(directory)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """To the last byte."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(1 << 16))
+        except OSError as e:
+            assert e.errno == errno.ENOSPC
+    return ballast

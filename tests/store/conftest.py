@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from long_form import IS_LONG
 from trilens.store.engine import Engine
+from trilens.store.engine_settings import EngineOptions
 from trilens.store.migrations import migrate
 
 if TYPE_CHECKING:
@@ -26,12 +28,27 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SIZES = ["embedded", "server"]
+CLUSTER = "gpus"
+OPTIONS = {"cluster": EngineOptions(cluster=CLUSTER)}
 
 
 @pytest.fixture(scope="session")
 def clickhouse_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An HTTP server that speaks as ClickHouse does."""
-    command = [sys.executable, str(HERE / "http_front.py"), str(tmp_path_factory.mktemp("clickhouse"))]
+    with _front(tmp_path_factory.mktemp("clickhouse")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Another, which is a node of a cluster."""
+    with _front(tmp_path_factory.mktemp("cluster") / "node", CLUSTER) as url:
+        yield url
+
+
+@contextmanager
+def _front(*arguments: str | Path) -> Iterator[str]:
+    command = [sys.executable, str(HERE / "http_front.py"), *map(str, arguments)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as front:
         assert front.stdout is not None
         port = front.stdout.readline().strip()
@@ -48,8 +65,11 @@ def new_database(server: str) -> Iterator[str]:
     httpx.post(server, content=drop, timeout=60, trust_env=False).raise_for_status()
 
 
+_FRONTS = {"server": "clickhouse", "cluster": "cluster"}
+
+
 class SharedEngines:
-    """One of each size for the tests of a module: to make the tables takes longer than most of them do."""
+    """One of each kind for the tests of a module: to make the tables takes longer than most of them do."""
 
     def __init__(self, new_location: Callable[[str], AbstractContextManager[str | Path]]) -> None:
         self._new_location = new_location
@@ -71,7 +91,9 @@ class SharedEngines:
 
     def _opened(self, size: str) -> Engine:
         with ExitStack() as stack:
-            engine = stack.enter_context(Engine.open(stack.enter_context(self._new_location(size))))
+            engine = stack.enter_context(
+                Engine.open(stack.enter_context(self._new_location(size)), OPTIONS.get(size))
+            )
             migrate(engine)
             self._open[size] = engine, stack.pop_all()
         return engine
@@ -84,18 +106,24 @@ def shared_engines(
     def new_location(size: str) -> AbstractContextManager[str | Path]:
         if size == "embedded":
             return nullcontext(tmp_path_factory.mktemp("engine") / "data")
-        return new_database(request.getfixturevalue("clickhouse_url"))
+        return new_database(request.getfixturevalue(f"{_FRONTS[size]}_url"))
 
     engines = SharedEngines(new_location)
     yield engines
-    for size in SIZES:
+    for size in (*SIZES, *OPTIONS):
         engines.close(size)
 
 
-@pytest.fixture(params=SIZES)
+@pytest.fixture(params=[*SIZES, *OPTIONS] if IS_LONG else SIZES)
 def engine(request: pytest.FixtureRequest, shared_engines: SharedEngines) -> Engine:
     """Its tables are empty. A test that changes the tables themselves takes a `new_engine`."""
     return shared_engines.emptied(request.param)
+
+
+@pytest.fixture
+def on_cluster(shared_engines: SharedEngines) -> Engine:
+    """Its tables are those of a cluster, and empty."""
+    return shared_engines.emptied("cluster")
 
 
 @pytest.fixture
@@ -114,6 +142,12 @@ def directory(shared_engines: SharedEngines, tmp_path: Path) -> Path:
 @pytest.fixture
 def database(clickhouse_url: str) -> Iterator[str]:
     with new_database(clickhouse_url) as url:
+        yield url
+
+
+@pytest.fixture
+def database_on_cluster(cluster_url: str) -> Iterator[str]:
+    with new_database(cluster_url) as url:
         yield url
 
 

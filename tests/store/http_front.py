@@ -1,10 +1,13 @@
 """ClickHouse's HTTP interface over chDB, as far as the real clickhouse-connect client needs it.
 
-    python http_front.py DIRECTORY
+    python http_front.py DIRECTORY [CLUSTER]
 
 prints the port it listens on (loopback only) and serves until its standard input closes. With it the code
 path for a ClickHouse server is tested without one. It runs in a process of its own: a process holds one
 chDB directory.
+
+With the name of a cluster it is the only node of one, whose Distributed tables are the engine's own. What
+needs a keeper is left out of statements (`on_one_node`): replicated tables are plain ones here.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ import re
 import sys
 import tempfile
 import threading
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import chdb
@@ -27,10 +33,30 @@ TRANSPORT = {
 INSERT = re.compile(r"\s*(INSERT\s+INTO\s.+?)\s+FORMAT\s+(\w+)\s*", re.IGNORECASE | re.DOTALL)
 
 
+# One shard with one replica, which is the engine itself: it knows it by the port.
+CONFIG = """<clickhouse>
+<tcp_port>9000</tcp_port>
+<macros><shard>1</shard><replica>1</replica></macros>
+<remote_servers><{name}><shard>
+  <internal_replication>true</internal_replication>
+  <replica><host>127.0.0.1</host><port>9000</port></replica>
+</shard></{name}></remote_servers>
+</clickhouse>
+"""
+ON_CLUSTER = re.compile(r" ON CLUSTER `\w+`")
+REPLICATED = re.compile(r"ENGINE = Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, ([^()]*))?\)")
+
+
+def on_one_node(statement: str) -> str:
+    plain = REPLICATED.sub(lambda found: f"ENGINE = {found[1]}({found[2] or ''})", statement)
+    return ON_CLUSTER.sub("", plain)
+
+
 class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # else each answer's body waits 40 ms for its header to be acknowledged
     directory = ""
+    options: ClassVar[dict[str, str]] = {}  # of the engine
 
     def do_GET(self) -> None:
         self._answer(b"")
@@ -60,7 +86,7 @@ class Front(BaseHTTPRequestHandler):
             return self._send(500, str(e).encode(), extra)
 
     def _run(self, params: dict[str, str], body: bytes) -> bytes:
-        settings = {k: v for k, v in params.items() if k not in TRANSPORT}
+        settings = {k: v for k, v in params.items() if k not in TRANSPORT} | self.options
         with chdb.connect(f"{self.directory}?{urlencode(settings)}") as connection:
             if database := params.get("database"):
                 connection.query(f"USE `{database}`")
@@ -71,12 +97,15 @@ class Front(BaseHTTPRequestHandler):
                     connection.query(f"{insert.group(1)} FROM INFILE '{file.name}' FORMAT {insert.group(2)}")
                 return b""
             statement = "\n".join(part for part in (params.get("query", ""), body.decode()) if part)
+            if self.options:
+                statement = on_one_node(statement)
             return connection.query(statement, params.get("default_format", "TabSeparated")).bytes() or b""
 
     def _send(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
         self.send_response(status)
         headers = {
             "Content-Length": str(len(body)),
+            "X-ClickHouse-Query-Id": str(uuid.uuid4()),
             "X-ClickHouse-Timezone": "UTC",
             "X-ClickHouse-Summary": "{}",
             **(extra or {}),
@@ -92,7 +121,13 @@ class Front(BaseHTTPRequestHandler):
 
 def main() -> None:
     Front.directory = sys.argv[1]
-    keep_open = chdb.connect(Front.directory)  # the engine lives as long as one connection does
+    if len(sys.argv) > 2:
+        config = Path(Front.directory).parent / f"{Path(Front.directory).name}.xml"
+        config.write_text(CONFIG.format(name=sys.argv[2]))
+        Front.options = {"config-file": str(config)}
+    keep_open = chdb.connect(
+        f"{Front.directory}?{urlencode(Front.options)}"
+    )  # the engine lives as long as one connection does
     server = ThreadingHTTPServer(("127.0.0.1", 0), Front)
     server.daemon_threads = True
     print(server.server_port, flush=True)

@@ -108,6 +108,11 @@ def test_a_second_process_is_told_who_holds_the_directory(tmp_path: Path) -> Non
         pass
 
 
+def test_a_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "new" / "data"):
+        assert (tmp_path / "new" / "data").stat().st_mode & 0o777 == 0o700
+
+
 def test_this_process_may_open_a_directory_once(tmp_path: Path) -> None:
     with Engine.open(tmp_path), pytest.raises(DataDirInUse, match=f"process {os.getpid()} on"):
         Engine.open(tmp_path)

@@ -11,7 +11,8 @@ import pytest
 
 from trilens.model.errors import ConfigError, QueryCancelled, QueryTimeout, QueryTooLarge, StoreError
 from trilens.model.query import QueryGuard
-from trilens.store.engine import Engine, EngineOptions
+from trilens.store.engine import Engine
+from trilens.store.engine_settings import EngineOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,6 +161,7 @@ def test_the_embedded_engine_keeps_to_its_memory(directory: Path) -> None:
         settings = dict(zip(found["name"].to_pylist(), found["value"].to_pylist(), strict=True))
     assert settings["max_server_memory_usage"] == str(300 << 20)
     assert settings["mark_cache_size"] == str(8 << 20)
+    assert settings["query_condition_cache_size"] == "0"
 
 
 def test_merges_of_the_embedded_engine_come_after_answers(directory: Path) -> None:

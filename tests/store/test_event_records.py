@@ -64,14 +64,16 @@ def test_events_of_some_pods_are_found_among_many(engine: Engine) -> None:
     ]
     records = told(engine, XID, UNKNOWN, *others)
     span = (0, 10_000)
-    assert records.of_pods([("ml", "train-0", "u0")], *span, limit=1) == [XID], "by the name, without a uid"
-    assert records.of_pods([("", "", "gpu-1:523:1000"), ("ml", "a", "b")], *span, limit=9) == [XID]
-    assert len(records.of_pods([("ml", "renamed", "u1")], *span, limit=2)) == 2
-    assert records.of_pods([("ml", "it's", "u2")], *span, limit=9) == [], "a uid says more than a name"
-    assert records.of_pods([("ml", "train-0", "")], 5_001, 10_000, limit=9) == []
-    assert records.of_pods([], *span, limit=9) == []
+    assert records.of_pods("lab", [("ml", "train-0", "u0")], *span, limit=1) == [XID], (
+        "by the name, without a uid"
+    )
+    assert records.of_pods("lab", [("", "", "gpu-1:523:1000"), ("ml", "a", "b")], *span, limit=9) == [XID]
+    assert len(records.of_pods("lab", [("ml", "renamed", "u1")], *span, limit=2)) == 2
+    assert records.of_pods("lab", [("ml", "it's", "u2")], *span, limit=9) == [], "a uid says more than a name"
+    assert records.of_pods("lab", [("ml", "train-0", "")], 5_001, 10_000, limit=9) == []
+    assert records.of_pods("lab", [], *span, limit=9) == []
     very_many = [("ml", f"pod-{n}", f"uid-{n}") for n in range(20_000)]
-    assert records.of_pods([*very_many, ("ml", "train-0", "u0")], *span, limit=9) == [XID]
+    assert records.of_pods("lab", [*very_many, ("ml", "train-0", "u0")], *span, limit=9) == [XID]
 
 
 def test_events_of_one_gpu_are_found_among_many(engine: Engine) -> None:
@@ -150,7 +152,35 @@ def test_faults_of_hardware_are_counted_by_hour(engine: Engine) -> None:
         fault(8, 1, 79, "GPU-B"),  # too long ago
     )
     assert records.hardware_faults(hour) == [
-        ("gpu-1", None, 3, 12 * hour),
-        ("gpu-1", "GPU-A", 2, 11 * hour),
-        ("gpu-1", "GPU-B", 1, 12 * hour),
+        ("", "gpu-1", None, 3, 12 * hour),
+        ("", "gpu-1", "GPU-A", 2, 11 * hour),
+        ("", "gpu-1", "GPU-B", 1, 12 * hour),
     ]
+    # Since its agent says of which cluster it is, what is known from before is of that one,
+    records = told(engine, replace(fault(9, 14 * hour, 79, "GPU-A"), cluster="east"))
+    assert records.hardware_faults(hour)[:2] == [
+        ("east", "gpu-1", None, 4, 14 * hour),
+        ("east", "gpu-1", "GPU-A", 3, 14 * hour),
+    ]
+    # unless another has a node of that name, too.
+    records = told(engine, replace(fault(9, 15 * hour, 79, "GPU-W"), cluster="west"))
+    assert [one[:4] for one in records.hardware_faults(hour) if one[2] is None] == [
+        ("", "gpu-1", None, 3),
+        ("east", "gpu-1", None, 1),
+        ("west", "gpu-1", None, 1),
+    ]
+
+
+def test_equal_lines_of_equal_nodes_in_two_clusters_are_two_events(engine: Engine) -> None:
+    """As of machines made from one image, whose log is a file."""
+    east, west = (replace(XID, cluster=cluster, ledger=cluster) for cluster in ("east", "west"))
+    records = told(engine, XID, east, west)
+    assert records.between(0, 10_000, limit=9) == [XID, east, west]
+    assert records.between(0, 10_000, node="gpu-1", cluster="west", limit=9) == [XID, west]
+    assert records.of_pods("east", [("ml", "train-0", "u0")], 0, 10_000, limit=9) == [XID, east]
+    by_uid = [("", "", "gpu-1:523:1000")]
+    assert len(records.of_pods("elsewhere", by_uid, 0, 10_000, limit=9)) == 3, "a uid is of one cluster alone"
+    key = GpuKey(GpuUuid("GPU-other"))
+    records = told(engine, *(replace(one, id="n", uuid=None) for one in (east, west)))
+    [found] = records.of_gpu([Gpu(key, "west", "gpu-1", "0")], 0, 10_000, limit=9)
+    assert found.cluster == "west"

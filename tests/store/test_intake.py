@@ -13,6 +13,8 @@ from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
 from trilens.model.series import SelectRequest
+from trilens.serve.state_metrics import store_metrics
+from trilens.store import intake
 from trilens.store.chunks import CHUNK_BYTES
 from trilens.store.index import series_id
 from trilens.store.options import StoreOptions
@@ -62,6 +64,24 @@ def test_a_store_poisoned_by_the_future_heals_at_the_next_start(tmp_path: Path) 
     again.close()
 
 
+def test_a_clock_that_was_ahead_for_a_while_refuses_nothing_once_it_is_right(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Own samples are written with the server's clock: two days of honest ones were refused after a jump."""
+    two_days_ms = 2 * 86_400_000
+    assert append(store, NOW - 30_000).accepted == 1
+    with monkeypatch.context() as jumped:
+        jumped.setattr(intake, "_now_ms", lambda: NOW + two_days_ms)
+        assert append(store, NOW + two_days_ms).accepted == 1
+    assert [append(store, NOW - 15_000 + 5_000 * at).accepted for at in range(3)] == [1, 1, 1]
+    handle = np.array([store.series(make_labels({METRIC_NAME: "other"}))])
+    assert store.append(handle, np.array([NOW]), np.array([1.0])).accepted == 1, "of another series"
+    assert append(store, NOW - 2 * 3_600_000).too_old == 1, "what is too old is so all the same"
+    store.durable().result()
+    honest = [NOW - 30_000, NOW - 15_000, NOW - 10_000, NOW - 5_000]
+    assert held(store) == [*honest, NOW + two_days_ms]
+
+
 def test_a_batch_that_the_writer_refuses_may_be_sent_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +118,21 @@ def test_the_writer_outlives_an_error_of_any_kind(store: Store, monkeypatch: pyt
             lambda: writer._written_rows == 1 and not writer._in_flight, timeout=30
         )
     assert writer.health().state == "ok"
+
+
+def test_how_much_waits_is_known_while_the_engine_is_away(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise StoreError("the engine is away")
+
+    append(store, NOW)
+    monkeypatch.setattr(store.engine, "query_arrow", away)
+    stats = store.stats()
+    assert stats.series == 1
+    told = {family.name for family in store_metrics(stats, None, store.health())}
+    assert {"trilens_store_pending_samples", "trilens_store_series"} <= told
+    assert told.isdisjoint({"trilens_store_samples", "trilens_store_disk_bytes"}), "unknown is not zero"
 
 
 def test_a_failed_backfill_does_not_keep_labels_from_the_disk(

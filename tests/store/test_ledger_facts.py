@@ -224,6 +224,12 @@ def test_it_is_whole(facts: Facts) -> None:
     assert facts.runs[RunId("around")] == RunFacts(RunId("around"), from_ms, "lr")
 
 
+def test_the_clusters_of_machines(source: LedgerFacts, tables: Engine) -> None:
+    writer = RecordWriter(tables)
+    assert MachineRecords(tables, writer).clusters() == ["lab"]
+    writer.close()
+
+
 def test_faults_of_a_day_before(facts: Facts) -> None:
     assert list(facts.faults) == [FAULTS[1], FAULTS[2]]
 

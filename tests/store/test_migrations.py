@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from trilens.model.errors import SchemaTooNew, StoreError
+from trilens.model.run import RunId
 from trilens.store.engine import Engine
+from trilens.store.events import EventRecords
 from trilens.store.migrations import MIGRATIONS, Migration, current_version, migrate
+from trilens.store.record_writer import RecordWriter
+from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +53,24 @@ def test_a_migration_that_fails_is_tried_again(new_engine: Engine) -> None:
     assert migrate(new_engine, (*MIGRATIONS, NEXT)) == NEXT.version
 
 
+def test_each_statement_may_run_twice(location: str | Path) -> None:
+    """A crash may come between the last of them and the row that says that all ran."""
+    with Engine.open(location) as engine:
+        for upto in range(1, len(MIGRATIONS) + 1):
+            migrate(engine, MIGRATIONS[:upto])
+            before = shape(engine)
+            engine.command("TRUNCATE TABLE schema_version")
+            assert migrate(engine, MIGRATIONS[:upto]) == upto
+            assert shape(engine) == before
+
+
+def shape(engine: Engine) -> dict[str, str]:
+    found = engine.query_arrow(
+        "SELECT name, create_table_query AS ddl FROM system.tables WHERE database = currentDatabase()"
+    )
+    return dict(zip(found["name"].to_pylist(), found["ddl"].to_pylist(), strict=True))
+
+
 def test_a_newer_schema_is_refused(location: str | Path) -> None:
     with Engine.open(location) as engine:
         migrate(engine, (*MIGRATIONS, NEXT))
@@ -68,6 +91,27 @@ def test_steps_from_before_the_ledger_are_added_up_like_any_other(directory: Pat
         engine.command(f"INSERT INTO run_steps ({columns}) VALUES ('r', 1, 0, 0, 0, 100, 99, {phases}, 2)")
         found = engine.query_arrow("SELECT data_us, sync_us FROM run_steps WHERE start_us + us <= 199")
         assert found.to_pylist() == [{"data_us": 5, "sync_us": 7}] * 2
+
+
+def test_what_was_kept_before_clusters_were_told_is_read_as_of_none(directory: Path) -> None:
+    before = tuple(one for one in MIGRATIONS if one.version <= 12)
+    with Engine.open(directory) as engine:
+        migrate(engine, before)
+        columns = "node, id, t_ms, kind, description, victims, ledger, number, version"
+        engine.command(f"INSERT INTO events ({columns}) VALUES ('n', '1', 5, 'xid', 'x', '[]', 'l', 1, 1)")
+        columns = "run, rank, writer, started_ms, gpus, versions, lost, heard_ms, version"
+        engine.command(
+            f"INSERT INTO run_processes ({columns}) VALUES ('r', 0, 'w', 1, '[]', '{{}}', '{{}}', 9, 1)"
+        )
+    with Engine.open(directory) as engine:
+        migrate(engine)
+        writer = RecordWriter(engine)
+        events = EventRecords(engine, writer)
+        [old] = events.between(0, 9, limit=9)
+        events.event(replace(old, cluster="east"))
+        writer.close()
+        assert [one.cluster for one in events.between(0, 9, limit=9)] == ["", "east"]
+        assert [one.cluster for one in RunRecords(engine).processes([RunId("r")])] == [None]
 
 
 def test_versions_only_go_up() -> None:

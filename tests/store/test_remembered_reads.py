@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +12,12 @@ import pytest
 from trilens.model.event import EventKind, EventRecord
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.incident import Incident, IncidentState
-from trilens.store import remembered_answers
 from trilens.store.event_rows import EVENTS
 from trilens.store.events import EventRecords
 from trilens.store.findings import FindingRecords
 from trilens.store.incidents import IncidentRecords
 from trilens.store.record_writer import RecordWriter
+from trilens.store.remembered_answers import RememberedAnswers
 from trilens.store.remembered_reads import RememberedReads
 from trilens.store.schema import HOUR_MS
 
@@ -28,6 +30,10 @@ EVENT = EventRecord("gpu-1", "line-1", HOUR_MS, EventKind.XID, 79, "gone", *[Non
 FINDING = Finding("D004", FindingKind.THROTTLING, Subject(node="n"), Severity.WARNING, "", 0, "hot", "cool")
 INCIDENT = Incident("one", IncidentState.OPEN, Severity.WARNING, "hot", Subject(), (), (), (), 0, 0)
 _COUNT = f"SELECT number FROM {EVENTS.name} ORDER BY number"
+
+
+class Read:
+    """What is made of a row, so that a test sees how many there are."""
 
 
 @pytest.fixture
@@ -75,6 +81,38 @@ def test_it_is_read_once_until_something_is_written(
     assert numbers(reads) == [1, 2]
     engine.command(f"DELETE FROM {EVENTS.name} WHERE number = 1")
     assert numbers(reads) == [2]
+
+
+def test_what_was_read_before_something_was_written_is_let_go(writer: RecordWriter) -> None:
+    if not writer._engine.embedded:
+        pytest.skip("nothing is remembered of a cluster")
+    reads = RememberedReads(writer._engine)
+    kept: weakref.WeakSet[Read] = weakref.WeakSet()
+
+    def made(row: dict[str, Any]) -> Read:
+        kept.add(found := Read())
+        return found
+
+    for number in range(1, 5):
+        tell(writer, replace(EVENT, id=f"line-{number}", number=number))
+        for _ in range(2):
+            reads.of(EVENTS.name, _COUNT, made)
+    gc.collect()
+    assert len(kept) == 4, "the last answer alone, and not those before it"
+
+
+def test_all_tables_share_one_room(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, statements: list[str]
+) -> None:
+    """And the least lately asked goes first, of whichever table."""
+    if not engine.embedded:
+        pytest.skip("nothing is remembered of a cluster")
+    large = f"SELECT number FROM numbers(1000) -- {EVENTS.name}"
+    monkeypatch.setattr("trilens.store.remembered_reads._BYTES", 100_000)
+    reads = RememberedReads(engine)
+    for table in ("events", "findings", "incidents", "events"):
+        reads.of(table, f"{large} {table}", lambda row: int(row["number"]))
+    assert len(statements) == 4, "of three tables two have room: 8 kB of numbers are 40 kB as objects"
 
 
 def test_who_gets_an_answer_may_change_it(engine: Engine) -> None:
@@ -125,7 +163,7 @@ def test_the_latest_of_a_span_are_exact_though_later_ones_fill_the_hour(writer: 
 
 
 def test_what_is_forgotten_while_it_is_read_is_not_kept() -> None:
-    memory = remembered_answers.RememberedAnswers(8)
+    memory = RememberedAnswers(8, 8)
 
     def read() -> list[str]:
         memory.forget()
@@ -135,9 +173,8 @@ def test_what_is_forgotten_while_it_is_read_is_not_kept() -> None:
     assert memory.of("a", lambda: ["right"]) == memory.of("a", read) == ["right"]
 
 
-def test_memory_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered_answers, "_MOST_LINES", 3)
-    memory = remembered_answers.RememberedAnswers(8)
+def test_memory_has_an_end() -> None:
+    memory = RememberedAnswers(8, 4)
     reads: list[str] = []
 
     def ask(question: str, lines: int = 3) -> None:

@@ -10,12 +10,15 @@ from run_records import RUN, batch, position, step
 from trilens.model.errors import StoreError, StoreReadOnly
 from trilens.model.run_commit import RunCommit
 from trilens.model.run_sums import Portion
+from trilens.store.engine import Engine
+from trilens.store.engine_settings import EngineOptions
+from trilens.store.migrations import migrate
 from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from pathlib import Path
 
-    from trilens.store.engine import Engine
+    import pyarrow as pa
 
 GROUP = RunCommit(
     steps=[step(n, values={"loss": 2.0}) for n in range(3)],
@@ -95,6 +98,105 @@ def test_an_answer_that_was_lost_is_no_error(embedded: Engine, monkeypatch: pyte
         records.commit(GROUP)
     records.commit(NEXT)
     assert seen(records) == (4, 3, 1, 3, 4)
+
+
+MORE = RunCommit(steps=NEXT.steps, positions=NEXT.positions, before=GROUP.positions)
+
+
+def commit_in_vain(records: RunRecords, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it is written, and nobody hears of it."""
+    with monkeypatch.context() as patch:
+
+        def cut(*_: object, **__: object) -> None:
+            raise StoreError("the connection was cut")
+
+        fail_at(engine, patch, "run_positions", after=True)
+        patch.setattr(engine, "query_arrow", cut)
+        with pytest.raises(StoreError):
+            records.commit(MORE)
+
+
+def test_a_group_of_which_nobody_heard_may_be_sent_again_after_a_kill(
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its positions were there, and its records deleted: its writers would be told that all is there."""
+    records = RunRecords(embedded)
+    records.commit(GROUP)
+    commit_in_vain(records, embedded, monkeypatch)
+    records._commits._undo_failed()  # before the next group, and then the process is killed
+    restarted = RunRecords(embedded)
+    assert restarted.positions(RUN) == GROUP.positions
+    restarted.commit(MORE)
+    assert seen(restarted) == (4, 3, 1, 3, 4)
+
+
+@pytest.mark.parametrize("killed_at", ["run_positions", "DELETE"])
+def test_a_kill_while_a_group_is_undone(
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    """Whatever the writers are told then, each record is there once."""
+    records = RunRecords(embedded)
+    records.commit(GROUP)
+    commit_in_vain(records, embedded, monkeypatch)
+    with monkeypatch.context() as patch:
+        if killed_at == "DELETE":
+            patch.setattr(embedded, "command", lambda _: (_ for _ in ()).throw(StoreError("killed")))
+        else:
+            fail_at(embedded, patch, killed_at)
+        with pytest.raises(StoreError):
+            records._commits._undo_failed()
+    restarted = RunRecords(embedded)
+    if restarted.positions(RUN) == GROUP.positions:
+        restarted.commit(MORE)
+    assert restarted.positions(RUN) == NEXT.positions
+    assert seen(restarted) == (4, 3, 1, 3, 4)
+
+
+def test_what_arrives_after_it_was_given_up_does_not_count(
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, late = RunRecords(embedded), []
+    insert = embedded.insert_arrow
+    with monkeypatch.context() as patch:
+
+        def slow(name: str, rows: pa.Table) -> None:
+            if name == "run_steps":
+                late.append(rows)
+                raise StoreError("no answer")
+            insert(name, rows)
+
+        patch.setattr(embedded, "insert_arrow", slow)
+        with pytest.raises(StoreError):
+            records.commit(GROUP)
+    monkeypatch.setattr("trilens.store.run_commits._LOOK_S", 0.0)
+    records.commit(GROUP)
+    embedded.insert_arrow("run_steps", late[0])
+    records.commit(MORE)
+    assert seen(records) == (4, 3, 1, 3, 4)
+    commits = records._commits
+    commits._given_up = [one._replace(until_s=0.0) for one in commits._given_up]
+    embedded.insert_arrow("run_steps", late[0])
+    records.delete_late()  # the last look, and no group after it
+    assert (seen(records), commits._given_up) == ((4, 3, 1, 3, 4), [])
+
+
+def test_what_a_server_that_worked_before_had_on_its_way_does_not_count(
+    location: str | Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late: list[tuple[str, pa.Table]] = []
+    with Engine.open(location, EngineOptions(may_write=lambda: True)) as engine:
+        migrate(engine)
+        deposed = RunRecords(engine)
+        deposed.commit(GROUP)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "insert_arrow", lambda name, rows: late.append((name, rows)))
+            deposed.commit(MORE)
+        records = RunRecords(engine)
+        for name, rows in late:
+            engine.insert_arrow(name, rows)
+        records.commit(MORE)
+        assert seen(records) == (4, 3, 1, 3, 4)
+        assert seen(RunRecords(engine)) == (4, 3, 1, 3, 4)
 
 
 def test_a_clock_that_was_set_back_changes_nothing(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

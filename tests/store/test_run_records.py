@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,6 +56,10 @@ def test_what_is_known_of_a_run_is_replaced_when_it_is_told_again(records: RunRe
     assert records.runs(run=RUN) == [later]
     assert records.runs(limit=1) == [newer]
     assert records.runs(since_ms=1_500) == [newer]
+    assert records.told_trackers(limit=9) == [(RUN, later.trackers)]
+    records.commit(RunCommit(facts=[replace(newer, trackers=later.trackers)]))
+    assert records.told_trackers(limit=9) == [(OTHER, later.trackers), (RUN, later.trackers)]
+    assert records.told_trackers(limit=1) == [(OTHER, later.trackers)]
 
 
 def test_a_run_that_is_still_heard_is_there_however_long_ago_it_began(records: RunRecords) -> None:

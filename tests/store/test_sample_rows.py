@@ -175,7 +175,8 @@ def test_a_large_insert_is_one_part(engine: Engine) -> None:
     n = 300_000
     put(engine, "a", list(range(n)), [T0] * n, np.random.default_rng(3).random(n))
     parts = engine.query_arrow(
-        "SELECT rows FROM system.parts WHERE database = currentDatabase() AND table = 'samples'"
+        "SELECT rows FROM system.parts WHERE database = currentDatabase() "
+        f"AND table = '{engine.part_of('samples')}'"
     )
     assert parts["rows"].to_pylist() == [n]
 

@@ -80,7 +80,15 @@ def test_runs_are_found_by_a_pods_uid_or_its_name(engine: Engine) -> None:
     named = process(0, namespace="ml", pod="a", pod_uid="u1", heard_ms=5)
     nameless = process(0, run=OTHER, namespace="ml", pod="b", heard_ms=6)
     records.commit(RunCommit(processes=[named, nameless], positions=[position(0)]))
-    assert [one.run for one in grids.runs_of_pods([("ml", "a", "u1")], 0, 9_000)] == [RUN]
-    assert [one.run for one in grids.runs_of_pods([("ml", "a", "u2")], 0, 9_000)] == []
-    assert [one.run for one in grids.runs_of_pods([("ml", "b", "u2")], 0, 9_000)] == [OTHER]
-    assert grids.runs_of_pods([("ml", "b", "u2")], 2_000, 9_000) == []
+    assert [one.run for one in grids.runs_of_pods("lab", [("ml", "a", "u1")], 0, 9_000)] == [RUN]
+    assert [one.run for one in grids.runs_of_pods("lab", [("ml", "a", "u2")], 0, 9_000)] == []
+    assert [one.run for one in grids.runs_of_pods("lab", [("ml", "b", "u2")], 0, 9_000)] == [OTHER]
+    assert grids.runs_of_pods("lab", [("ml", "b", "u2")], 2_000, 9_000) == []
+
+
+def test_runs_of_another_cluster_are_not_found_by_a_pod_of_this_one(engine: Engine) -> None:
+    records, grids = RunRecords(engine), StepGrids(engine)
+    told = process(0, namespace="ml", pod="a", pod_uid="u1", heard_ms=5, cluster="west")
+    records.commit(RunCommit(processes=[told], positions=[position(0)]))
+    assert grids.runs_of_pods("lab", [("ml", "a", "u1")], 0, 9_000) == []
+    assert [one.run for one in grids.runs_of_pods("west", [("ml", "a", "u1")], 0, 9_000)] == [RUN]

@@ -186,4 +186,4 @@ def test_health_and_stats_tell_what_is_held(reopen: Callable[..., Store]) -> Non
     fill(store, 3, 4)
     store.durable().result()
     assert store.health().ready
-    assert (store.stats().series, store.stats().samples) == (3, 12)
+    assert (store.stats().series, store.size().samples) == (3, 12)

@@ -94,6 +94,35 @@ def test_the_oldest_chunks_go_first_and_the_newest_stay() -> None:
     assert (block.v[block.offsets[1:] - 1] == 20 * CHUNK - 1).all()
 
 
+def test_what_queries_look_back_at_is_there_at_any_moment() -> None:
+    """Of series that rules record every 30 s and fewer that are scraped, with 630 bytes for each: all begin
+    their chunks at much the same time."""
+    scraped, recorded = np.arange(374, dtype=np.int32), np.arange(374, 856, dtype=np.int32)
+    window = RecentWindow(856 * 630)
+    reached_s = []
+    for passed_s in range(0, 3600, 15):
+        now_ms = BIG + 1000 * passed_s
+        for refs, every_s in ((scraped, 15), (recorded, 30)):
+            if passed_s % every_s == 0:
+                ones = np.ones(len(refs), np.int64)
+                window.append(refs, ones, np.full(len(refs), now_ms), np.zeros(len(refs)))
+        if (since := window.complete_since()) > NEVER:
+            reached_s.append((now_ms - since) / 1000)
+    assert reached_s
+    assert min(reached_s) > 300
+
+
+def test_how_far_it_reaches_is_told_once_it_is_full() -> None:
+    window = RecentWindow(200 * CHUNK_BYTES)
+    refs, ones = np.arange(100, dtype=np.int32), np.ones(100, np.int64)
+    assert window.complete_since() == NEVER
+    window.append(refs, ones, np.full(100, BIG), np.zeros(100))
+    window.cut(refs[:1], BIG - 5)  # a late sample of one
+    assert window.complete_since() == NEVER
+    window.cut(refs[:60], BIG - 3)
+    assert window.complete_since() == BIG - 3
+
+
 def test_a_series_keeps_at_most_its_ring() -> None:
     window = RecentWindow(10 * DEPTH * CHUNK_BYTES)
     total = (DEPTH + 3) * CHUNK

@@ -17,7 +17,7 @@ from trilens.store.inserts import MetricRow, SampleBatch, SeriesRow, series_tabl
 from trilens.store.rollups import dirty_hours
 from trilens.store.rows import load_metadata, read_samples
 from trilens.store.schema import HOUR_MS
-from trilens.store.writer import Writer, WriterOptions
+from trilens.store.writer import Writer, WriterHealth, WriterOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def test_many_batches_become_one_insert(
     writer.durable().result(30)
     assert inserts.tables == ["samples"]
     assert count(engine) == 500
-    assert writer.health() == (writer.health().__class__("ok", None, 0, 500))
+    assert writer.health() == WriterHealth("ok", None, 0, 500, 0.0)
 
 
 def test_series_are_written_before_their_samples(

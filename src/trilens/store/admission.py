@@ -2,7 +2,8 @@
 
 A series' samples come in order of time. The same time with the same value again is a harmless repeat; with
 another value it is refused. An older one is refused, unless it falls into `out_of_order_ms` behind the newest
-sample of all; and nothing is taken that is more than an hour behind that.
+sample of all; and nothing is taken that is more than an hour behind that. Where the clock was ahead for a
+while, what was taken then refuses nothing: an older sample of such a series is late, and taken.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Admission:
         self.oldest_t: Times = np.full(1024, _LATER, dtype=np.int64)
         self._newest_bits = np.zeros(1024, dtype=np.uint64)
         self.max_t: int = NEVER
+        self._latest_ms: int = _LATER  # what is after it was taken while the clock was wrong
 
     def reserve(self, series: int) -> None:
         if series > len(self.newest_t):
@@ -78,6 +80,7 @@ class Admission:
     def heal(self, limit_ms: int) -> None:
         """Samples from the future that are on disk must not make every honest one too old."""
         self.max_t = min(self.max_t, limit_ms)
+        self._latest_ms = limit_ms
 
     def newest(self, refs: Codes) -> tuple[Times, Floats]:
         return self.newest_t[refs], self._newest_bits[refs].view(np.float64)
@@ -145,7 +148,9 @@ class Admission:
             duplicate = same_time & ~repeated
             older = t < newest
             reach = NEVER if self.max_t == NEVER else self.max_t - self._out_of_order_ms
-            late_sample = older & (t >= reach) if self._out_of_order_ms else np.zeros(len(refs), dtype=bool)
+            late_sample = older & (newest > self._latest_ms) & (t >= floor)
+            if self._out_of_order_ms:
+                late_sample |= older & (t >= reach)
             too_old = (t < min(floor, reach)) & ~repeated & ~duplicate
             out_of_order = older & ~late_sample & ~too_old
             keep = ~(repeated | duplicate | out_of_order | too_old)

@@ -1,4 +1,4 @@
-"""Chunks: 32 samples of one series each, in a pool whose size is a memory budget."""
+"""Chunks: 16 samples of one series each, in a pool whose size is a memory budget."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from trilens.model.labels import Codes
     from trilens.model.series import Floats, Times
 
-CHUNK: Final = 32
+# The chunk that a series writes to is half empty on average: with 32 that was half of a budget for minutes,
+# and what rules look back at was not in it at times. With 16 a sample takes 7 % more.
+CHUNK: Final = 16
 SPAN_MS: Final = 1 << 32  # offsets inside a chunk are 32-bit: 49 days
 CHUNK_BYTES: Final = CHUNK * (8 + 4) + 8 + 8 + 1 + 3 * 4
 

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trilens.store import sql
+from trilens.store.engine import UNAVAILABLE_NODES
 from trilens.store.schema import DAY_MS
 
 if TYPE_CHECKING:
@@ -40,12 +42,29 @@ class Damage:
 
 
 def find_damage(engine: Engine) -> list[Damage]:
-    """Every part that lies aside, oldest name first. Cheap enough to ask on every /readyz."""
+    """Every part that lies aside, oldest name first. Cheap enough to ask on every /readyz.
+
+    On a cluster a replica has what broke from another one: what no replica has any more is lost.
+    """
+    if engine.cluster is not None:
+        return _lost(engine)
     found = engine.query_arrow(
         "SELECT table, name, partition_id, path, bytes_on_disk FROM system.detached_parts "
         "WHERE database = currentDatabase() ORDER BY table, partition_id, name"
     )
     return [_damage(engine, row) for row in found.to_pylist()]
+
+
+def _lost(engine: Engine) -> list[Damage]:
+    found = engine.query_arrow(
+        f"SELECT table, max(lost_part_count) AS parts FROM {engine.system_table('replicas')} "
+        f"WHERE database = {sql.text(engine.database)} GROUP BY table HAVING parts > 0 ORDER BY table",
+        settings=UNAVAILABLE_NODES,
+    ).to_pylist()
+    return [
+        Damage(row["table"], f"of {row['parts']} that no replica has", "system.replicas", 0, None, None, None)
+        for row in found
+    ]
 
 
 def _damage(engine: Engine, row: dict[str, str]) -> Damage:

@@ -7,19 +7,22 @@ neither intake nor its own cancellation. What the engine raises stops here and l
 from __future__ import annotations
 
 import logging
-import queue
 import threading
+import time
 import uuid
 from collections import Counter
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trilens.model.errors import StoreDamaged, StoreError
+from trilens.model.errors import NoDataDirectory, QueryError, StoreDamaged, StoreError
 from trilens.store import sql
-from trilens.store.faults import translate
+from trilens.store.backup_manifest import is_backup
+from trilens.store.cluster import Cluster
+from trilens.store.engine_settings import EngineOptions, server_settings, session_settings
+from trilens.store.faults import is_replica_behind, translate
 from trilens.store.kill import Killer
+from trilens.store.link_pool import LinkPool
 from trilens.store.links import LINK_ERRORS, EmbeddedLink, Link
 from trilens.store.lock import DirectoryLock
 
@@ -29,88 +32,112 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from trilens.model.query import QueryGuard
+    from trilens.store.pulse import Pulse
 
 log = logging.getLogger(__name__)
 
 DATABASE: Final = "trilens"
 ENGINE_DIR: Final = "engine"  # inside the data directory, beside our lock file
-_MIB: Final = 1 << 20
-_MERGES_NICE: Final = 5  # who waits for an answer has three times the share of a core that tidying has
-_POLL_S: Final = 0.05  # how often a query that waits for a connection looks whether it was cancelled
+UNAVAILABLE_NODES: Final = {"skip_unavailable_shards": 1}  # one that is away is no reason to know nothing
+_BEHIND_TRIES: Final = 20  # of a change that a replica is not ready for,
+_BEHIND_S: Final = 1.0  # each so long after the one before
+_OWNER_ALONE: Final = 0o700  # of a directory that is made here: who has accounts on the machine is not known
 _MAX_DAMAGED_PARTS: Final = 16  # set aside in one read before giving up
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    memory_bytes: int = 1024 * _MIB  # embedded only: all that reads, writes and merges may take together
-    query_memory_bytes: int = 768 * _MIB
-    mark_cache_bytes: int = 64 * _MIB
-    threads: int = 2  # of one query
-    merge_threads: int = 2
-    readers: int = 4  # reads side by side; more wait
-    query_timeout_s: float = 120.0  # of a query without a guard of its own
-    username: str | None = None
-    password: str | None = None
 
 
 class Engine:
     """Thread-safe. Made by `Engine.open`."""
 
     def __init__(
-        self, where: str, options: EngineOptions, connect: Callable[[], Link], embedded: bool
+        self,
+        where: str,
+        options: EngineOptions,
+        connect: Callable[[], Link],
+        embedded: bool,
+        database: str = DATABASE,
+        cluster: Cluster | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         self.where = where
+        self.database = database
         self.options = options
         self.embedded = embedded
+        self.cluster = cluster
+        self._pulse = pulse
         self._connect = connect
-        self._links: list[Link] = []
-        self._lock: DirectoryLock | None = None
+        self._pool = LinkPool(self._connected, options.readers)
+        self._at_end = ExitStack()
         self._closed = False
-        self._readers: queue.LifoQueue[Link | None] = queue.LifoQueue()
-        for _ in range(options.readers):
-            self._readers.put(None)  # connected on first use: few processes need all of them
         self._inserts: Counter[str] = Counter()
         self._commands = 0
         self._write_lock = threading.Lock()
         self._maintain_lock = threading.Lock()
         try:
-            self._writer = self._link()
-            self._maintainer = self._link()
-            self._killer = Killer(self._link())
+            self._writer = self._pool.link()
+            self._maintainer = self._pool.link()
+            self._killer = Killer(self._pool.link())
         except BaseException:
-            self._close_links()
+            self._pool.close()
             raise
 
     @classmethod
     def open(cls, where: str | Path, options: EngineOptions | None = None) -> Engine:
         """A server for an http(s) URL, else the embedded engine in that directory, made if missing."""
         options = options or EngineOptions()
-        session = _session_settings(options)
         if isinstance(where, str) and "://" in where:
-            from trilens.store.server_link import (
-                ServerLink,
-                ServerTarget,
-            )  # a slow import, and often not needed
+            return cls._on_a_server(where, options)
+        return cls._embedded(Path(where), options)
 
-            target = ServerTarget(where, options.username, options.password)
-            timeout_s = options.query_timeout_s
-            return cls(str(target), options, lambda: ServerLink(target, session, timeout_s), embedded=False)
-        directory = Path(where)
+    @classmethod
+    def _on_a_server(cls, url: str, options: EngineOptions) -> Engine:
+        # Slow imports, and often not needed.
+        from trilens.store.pulse import Pulse
+        from trilens.store.server_link import ServerLink, ServerTarget, make_database
+
+        target = ServerTarget(url, options.username, options.password)
+        cluster = Cluster(options.cluster, target.database) if options.cluster is not None else None
+        settings = session_settings(options)
+        if cluster is not None:
+            settings |= cluster.settings | {"insert_quorum": options.insert_quorum}
+        pulse = Pulse(target.root)
+
+        def connect() -> Link:
+            return ServerLink(target, settings, options.query_timeout_s, pulse)
+
+        with ExitStack() as undo:
+            undo.callback(pulse.stop)
+            try:
+                make_database(target, settings, options.query_timeout_s, pulse)
+            except LINK_ERRORS as e:
+                raise translate(e, f"connecting to {target}") from e
+            engine = cls(str(target), options, connect, False, target.database, cluster, pulse)
+            engine._at_end = undo.pop_all()
+        return engine
+
+    @classmethod
+    def _embedded(cls, directory: Path, options: EngineOptions) -> Engine:
         path = directory / ENGINE_DIR
+        if not path.exists() and is_backup(directory):
+            raise NoDataDirectory(f"{directory} is a backup", hint=f"trilens restore {directory} --data DIR")
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(_OWNER_ALONE, parents=True, exist_ok=True)
+            path.mkdir(_OWNER_ALONE, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as e:
+            raise NoDataDirectory(
+                f"cannot make the data directory {directory}: that is a file, or below one",
+                hint="of a backup in a tar file trilens restore makes one",
+            ) from e
         except OSError as e:
-            raise StoreError(f"cannot make the data directory {directory}: {e.strerror}") from e
-        lock = DirectoryLock(directory)
-        settings = {**_server_settings(options), **session}
-        try:
-            engine = cls(
-                str(directory), options, lambda: EmbeddedLink(path, DATABASE, settings), embedded=True
-            )
-        except BaseException:
-            lock.release()
-            raise
-        engine._lock = lock
+            raise NoDataDirectory(f"cannot make the data directory {directory}: {e.strerror}") from e
+        settings = server_settings(options) | session_settings(options)
+
+        def connect() -> Link:
+            return EmbeddedLink(path, DATABASE, settings)
+
+        with ExitStack() as undo:
+            undo.callback(DirectoryLock(directory).release)
+            engine = cls(str(directory), options, connect, embedded=True)
+            engine._at_end = undo.pop_all()
         return engine
 
     def query_arrow(
@@ -138,7 +165,8 @@ class Engine:
         """Durable on return. Rows of one partition become visible together."""
         if rows.num_rows == 0:
             return
-        with self._write_lock, self._translated(f"writing to {table}"):
+        with self._write_lock, self._changing(f"writing to {table}"):
+            self._check_may_write()
             try:
                 self._writer.insert(table, rows)
             finally:  # what fails may have been written all the same
@@ -146,15 +174,62 @@ class Engine:
 
     def command(self, statement: str) -> None:
         """A statement without a result: DDL, OPTIMIZE, ALTER."""
-        with self._maintain_lock, self._translated("running " + " ".join(statement.split()[:3])):
+        statements = self.cluster.statements(statement) if self.cluster is not None else [statement]
+        with self._maintain_lock, self._changing("running " + " ".join(statement.split()[:3])):
             try:
-                self._maintainer.command(statement)
+                for each in statements:
+                    self._change(each)
             finally:
                 self._commands += 1
+
+    def _change(self, statement: str) -> None:
+        for tries_left in reversed(range(_BEHIND_TRIES)):
+            self._check_may_write()
+            try:
+                self._maintainer.command(statement)
+                break
+            except LINK_ERRORS as e:
+                if not tries_left or not is_replica_behind(e):
+                    raise
+            time.sleep(_BEHIND_S)
+
+    def _check_may_write(self) -> None:
+        if self.options.may_write is not None and not self.options.may_write():
+            raise StoreError("another server works by now: nothing is written from here")
+
+    def system_table(self, name: str) -> str:
+        """What to read to know of every node, together with the setting UNAVAILABLE_NODES."""
+        return self.cluster.system(name) if self.cluster is not None else f"system.{name}"
+
+    def part_of(self, table: str) -> str:
+        """The table whose rows lie on the node that is asked; on a single server, the table itself."""
+        return self.cluster.part_of(table) if self.cluster is not None else table
+
+    @contextmanager
+    def held_still(self) -> Iterator[Link]:
+        """Nothing is written or changed meanwhile, other than by who is handed this link; reads of others,
+        which may take all the readers, are not waited for."""
+        with self._maintain_lock, self._write_lock, self._translated("holding still"):
+            yield self._maintainer
 
     def changes(self, table: str) -> tuple[int, int]:
         """Another one once something was written to it, or any table was changed otherwise, from here."""
         return self._inserts[table], self._commands
+
+    def shards(self) -> int:
+        """In how many parts large tables lie, about as large as each other."""
+        if self.cluster is None:
+            return 1
+        found = self.query_arrow(
+            "SELECT max(shard_num) AS shards FROM system.clusters "
+            f"WHERE cluster = {sql.text(self.cluster.name)}"
+        )
+        return max(1, int(found["shards"][0].as_py()))
+
+    @property
+    def silence(self) -> str | None:
+        """Why nothing is asked of it now, in words: a server that does not answer at all."""
+        return self._pulse.silence if self._pulse is not None else None
 
     @property
     def queries_running(self) -> int:
@@ -166,12 +241,10 @@ class Engine:
             return
         self._closed = True
         self._killer.close()
-        for _ in range(self.options.readers):  # each read in flight gives its place back
-            self._readers.get()
-        with self._write_lock, self._maintain_lock:
-            self._close_links()
-        if self._lock is not None:
-            self._lock.release()
+        self._pool.end_reads()
+        with self._maintain_lock, self._write_lock:
+            self._pool.close()
+        self._at_end.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -183,7 +256,7 @@ class Engine:
         self, statement: str, guard: QueryGuard | None, settings: Mapping[str, int | float]
     ) -> pa.Table:
         tag = guard.query_id if guard is not None else f"trilens-{uuid.uuid4().hex}"
-        with self._reader(guard) as link, self._translated("reading", guard):
+        with self._pool.reader(guard) as link, self._translated("reading", guard):
             remaining_s = guard.remaining_s if guard is not None else self.options.query_timeout_s
             limits: dict[str, int | float] = {
                 "max_execution_time": round(max(remaining_s, 0.001), 3),
@@ -196,45 +269,9 @@ class Engine:
                 with stop:
                     return link.query(f"{statement}\nSETTINGS {clause}, log_comment = {sql.text(tag)}")
 
-    @contextmanager
-    def _reader(self, guard: QueryGuard | None) -> Iterator[Link]:
-        while True:
-            if guard is not None:
-                guard.check()
-            if self._closed:
-                raise StoreError("the store is closed")
-            try:
-                link = self._readers.get(timeout=_POLL_S)
-                break
-            except queue.Empty:
-                continue
-        try:
-            if self._closed:
-                raise StoreError("the store is closed")
-            link = link or self._link()
-            yield link
-        except BaseException:
-            # chdb puts what a failed query had already given out before the next answer of its connection.
-            self._discard(link)
-            link = None
-            raise
-        finally:
-            self._readers.put(link)
-
-    def _link(self) -> Link:
+    def _connected(self) -> Link:
         with self._translated(f"connecting to {self.where}"):
-            link = self._connect()
-        self._links.append(link)
-        return link
-
-    def _discard(self, link: Link | None) -> None:
-        if link is not None:
-            self._links.remove(link)
-            link.close()
-
-    def _close_links(self) -> None:
-        while self._links:
-            self._links.pop().close()
+            return self._connect()
 
     @contextmanager
     def _translated(self, doing: str, guard: QueryGuard | None = None) -> Iterator[None]:
@@ -244,6 +281,15 @@ class Engine:
             yield
         except LINK_ERRORS as e:
             raise translate(e, doing, guard) from e
+
+    @contextmanager
+    def _changing(self, doing: str) -> Iterator[None]:
+        """What goes wrong is a StoreError, after which who writes tries again; what took too long, too."""
+        try:
+            with self._translated(doing):
+                yield
+        except QueryError as e:
+            raise StoreError(f"the engine failed while {doing}: {e.message}") from e
 
     def _set_aside(self, damage: StoreDamaged) -> None:
         log.error(
@@ -257,27 +303,3 @@ class Engine:
         except StoreError as e:
             # Another read may have been faster, or a merge may have replaced the part: the retry will tell.
             log.info("part %s is not there to be set aside: %s", damage.part, e)
-
-
-def _server_settings(options: EngineOptions) -> dict[str, str | int]:
-    """Of the whole embedded engine, whose defaults are for a machine of its own (90 % of all memory)."""
-    return {
-        "max_server_memory_usage": options.memory_bytes,
-        "mark_cache_size": options.mark_cache_bytes,
-        "uncompressed_cache_size": 0,
-        "background_pool_size": options.merge_threads,
-        "background_merges_mutations_concurrency_ratio": 1,
-        "os_threads_nice_value_merge_mutate": _MERGES_NICE,
-        "memory_worker_period_ms": 1000,  # it would look twenty times a second how much memory is used
-    }
-
-
-def _session_settings(options: EngineOptions) -> dict[str, str | int]:
-    return {
-        "max_threads": options.threads,
-        "max_query_size": 256 * _MIB,  # thousands of series are asked for by their ids, written out
-        "max_insert_threads": 1,  # so that one insert is one part of a partition, seen whole or not at all
-        "max_partitions_per_insert_block": 0,  # a backfill may span many days
-        "output_format_arrow_compression_method": "none",  # in memory, lz4 doubles the time of a large read
-        "output_format_arrow_string_as_string": 1,
-    }

@@ -17,7 +17,7 @@ _VICTIMS: Final = msgspec.json.Decoder(tuple[Victim, ...])
 
 EVENTS: Final = Table(
     "events",
-    ("node", "id"),
+    ("node", "id", "cluster"),
     (
         "t_ms",
         "kind",
@@ -43,6 +43,7 @@ def event_row(event: EventRecord) -> Row:
     return {
         "node": event.node,
         "id": event.id,
+        "cluster": event.cluster,
         "t_ms": event.t_ms,
         "kind": event.kind.value,
         "code": event.code,
@@ -80,4 +81,5 @@ def event_of(row: Row) -> EventRecord:
         _VICTIMS.decode(row["victims"]),
         row["ledger"],
         row["number"],
+        cluster=row["cluster"],
     )

@@ -31,10 +31,10 @@ _VICTIM: Final = "if(one.3 = '', concat(one.1, '/', one.2), one.3)"
 class EventRecords:
     """Thread-safe. Telling an event again changes nothing."""
 
-    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+    def __init__(self, engine: Engine, writer: RecordWriter, reads: RememberedReads | None = None) -> None:
         self._engine = engine
         self._writer = writer
-        self._remembered = RememberedReads(engine)
+        self._remembered = reads or RememberedReads(engine)
 
     def event(self, event: EventRecord) -> None:
         self._writer.put(EVENTS, event_row(event))
@@ -52,15 +52,19 @@ class EventRecords:
         to_ms: int,
         *,
         node: str | None = None,
+        cluster: str | None = None,
         limit: int,
         guard: QueryGuard | None = None,
     ) -> list[EventRecord]:
-        """The latest `limit` of a span, both ends included, newest first."""
-        term = f"node = {sql.text(node)}" if node is not None else None
-        return self._latest(term, from_ms, to_ms, limit, guard)
+        """The latest `limit` of a span, both ends included, newest first. Those of a cluster that nobody told
+        may be of any."""
+        terms = [f"node = {sql.text(node)}"] if node is not None else []
+        terms += [_may_be_in(cluster)] if cluster is not None else []
+        return self._latest(" AND ".join(terms) or None, from_ms, to_ms, limit, guard)
 
     def of_pods(
         self,
+        cluster: str,
         pods: Iterable[tuple[str, str, str]],
         from_ms: int,
         to_ms: int,
@@ -68,11 +72,12 @@ class EventRecords:
         limit: int,
         guard: QueryGuard | None = None,
     ) -> list[EventRecord]:
-        """The same of those that hit one of these, each (namespace, name, uid)."""
+        """The same of those that hit one of these of a cluster, each (namespace, name, uid)."""
         whose = {text for namespace, name, uid in pods for text in (uid, f"{namespace}/{name}") if text}
         if not whose:
             return []
-        hits = f"arrayExists(one -> {_VICTIM} IN {sql.text_list(sorted(whose))}, {_VICTIMS})"
+        named = f"{_VICTIM} IN {sql.text_list(sorted(whose))}"
+        hits = f"arrayExists(one -> {named} AND (one.3 != '' OR {_may_be_in(cluster)}), {_VICTIMS})"
         return self._latest(hits, from_ms, to_ms, limit, guard)
 
     def of_gpu(
@@ -83,29 +88,38 @@ class EventRecords:
         last, nodes = places[-1], sql.text_list(sorted({one.node for one in places}))
         names = [f"uuid = {sql.text(last.key.uuid)}"]
         if last.index.isascii() and last.index.isdecimal():
-            names.append(f"(uuid IS NULL AND node = {sql.text(last.node)} AND gpu = {int(last.index)})")
+            there = f"node = {sql.text(last.node)} AND {_may_be_in(last.cluster)}"
+            names.append(f"(uuid IS NULL AND {there} AND gpu = {int(last.index)})")
         return self._latest(f"node IN {nodes} AND ({' OR '.join(names)})", from_ms, to_ms, limit, guard)
 
     def hardware_faults(
         self, since_ms: int, *, guard: QueryGuard | None = None
-    ) -> list[tuple[str, GpuUuid | None, int, int]]:
-        """Of each GPU, and of each node as a whole (None): in how many hours its hardware failed (one fault
-        may fill a log), and when it did last."""
+    ) -> list[tuple[str, str, GpuUuid | None, int, int]]:
+        """Of each GPU of a cluster and node, and of each node as a whole (None): in how many hours its
+        hardware failed (one fault may fill a log), and when it did last."""
         codes = ", ".join(map(str, _HARDWARE))
         statement = (
-            f"SELECT node, uuid, intDiv(t_ms, {HOUR_MS}) AS hour, max(t_ms) AS last FROM {EVENTS.name} "
+            f"SELECT cluster, node, uuid, intDiv(t_ms, {HOUR_MS}) AS hour, max(t_ms) AS last "
+            f"FROM {EVENTS.name} "
             f"WHERE t_ms >= {since_ms} AND kind = {sql.text(EventKind.XID)} AND code IN ({codes}) "
-            "GROUP BY node, uuid, hour"
+            "GROUP BY cluster, node, uuid, hour"
         )
-        hours: defaultdict[tuple[str, str | None], set[int]] = defaultdict(set)
-        last_ms: defaultdict[tuple[str, str | None], int] = defaultdict(int)
-        for row in self._engine.query_arrow(statement, guard=guard).to_pylist():
-            for key in {(row["node"], row["uuid"] or None), (row["node"], None)}:
+        rows = self._engine.query_arrow(statement, guard=guard).to_pylist()
+        told: defaultdict[str, set[str]] = defaultdict(set)  # the clusters with a node of that name
+        for row in rows:
+            told[row["node"]] |= {row["cluster"]} - {""}
+        hours: defaultdict[tuple[str, str, str], set[int]] = defaultdict(set)
+        last_ms: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        for row in rows:
+            node, clusters = row["node"], told[row["node"]]
+            # What was kept before anybody told the cluster is of the only one that has such a node.
+            cluster = row["cluster"] or (next(iter(clusters)) if len(clusters) == 1 else "")
+            for key in {(cluster, node, row["uuid"] or ""), (cluster, node, "")}:
                 hours[key].add(row["hour"])
                 last_ms[key] = max(last_ms[key], row["last"])
         return [
-            (node, GpuUuid(uuid) if uuid is not None else None, len(found), last_ms[node, uuid])
-            for (node, uuid), found in sorted(hours.items(), key=lambda one: (one[0][0], one[0][1] or ""))
+            (cluster, node, GpuUuid(uuid) if uuid else None, len(found), last_ms[cluster, node, uuid])
+            for (cluster, node, uuid), found in sorted(hours.items())
         ]
 
     def _latest(
@@ -122,6 +136,10 @@ class EventRecords:
         terms = [f"t_ms BETWEEN {from_ms} AND {to_ms}", *([term] if term is not None else [])]
         statement = (
             f"SELECT {', '.join(EVENTS.columns)} FROM {EVENTS.name} FINAL WHERE {' AND '.join(terms)} "
-            f"ORDER BY t_ms DESC, node, number DESC LIMIT {limit}"
+            f"ORDER BY t_ms DESC, node, cluster, number DESC LIMIT {limit}"
         )
         return self._remembered.of(EVENTS.name, statement, event_of, guard)
+
+
+def _may_be_in(cluster: str) -> str:
+    return f"cluster IN {sql.text_list(['', cluster])}" if cluster else "1"

@@ -29,6 +29,7 @@ _TIMEOUT: Final = frozenset({159, 160})
 _CANCELLED: Final = 394
 _MEMORY: Final = 241
 _NOT_ENOUGH_SPACE: Final = 243
+_REPLICA_BEHIND: Final = 517  # it has changes before this one to make; another moment, and it takes it
 _TOO_MANY_ROWS_OR_BYTES: Final = frozenset({158, 396})
 # A part whose bytes do not say what they should: end of file, missing or wrong-sized file, bad checksum,
 # bad compressed block, unknown codec.
@@ -38,8 +39,7 @@ _BROKEN_DATA: Final = frozenset({23, 32, 33, 40, 74, 76, 79, 88, 107, 117, 226, 
 def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> TrilensError:
     """The error of ours to raise for `fault`, met while `doing`."""
     text = str(fault)
-    found = _CODE.search(text)
-    code = int(found.group(1)) if found else None
+    code = _code(text)
     if code in _TIMEOUT or (code == _CANCELLED and guard is not None and guard.remaining_s <= 0):
         limit = f" than {guard.timeout_s:g} s" if guard is not None else ""
         return QueryTimeout(f"the query took longer{limit}")
@@ -53,8 +53,18 @@ def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> 
         return QueryTooLarge("the query needs more memory than the engine may use")
     part = _PART.search(text)
     if code in _BROKEN_DATA and part:
-        return StoreDamaged(part.group(2), part.group(1).rstrip("/").rsplit("/", 1)[-1], _summary(text))
-    return StoreError(f"the engine failed while {doing}: {_summary(text)}")
+        return StoreDamaged(part.group(2), part.group(1).rstrip("/").rsplit("/", 1)[-1], summary(text))
+    return StoreError(f"the engine failed while {doing}: {summary(text)}")
+
+
+def is_replica_behind(fault: Exception) -> bool:
+    """Two servers that change the same table at once, or one that asks two replicas, meet it."""
+    return _code(str(fault)) == _REPLICA_BEHIND
+
+
+def _code(text: str) -> int | None:
+    found = _CODE.search(text)
+    return int(found.group(1)) if found else None
 
 
 def _is_no_space(fault: BaseException | None) -> bool:
@@ -65,7 +75,7 @@ def _is_no_space(fault: BaseException | None) -> bool:
     return False
 
 
-def _summary(text: str) -> str:
+def summary(text: str) -> str:
     """The first sentence or so: the engine appends stack traces, the query and its version."""
     text = text[text.find("Code: ") :] if "Code: " in text else text
     text = text.replace("DB::Exception: ", "").split("\n", 1)[0]

@@ -28,10 +28,10 @@ _Interval = TypeVar("_Interval", GpuInterval, BindingInterval)
 class GpuRecords:
     """Thread-safe. What is told can be read a moment later, and survives the process once it was written."""
 
-    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+    def __init__(self, engine: Engine, writer: RecordWriter, reads: RememberedReads | None = None) -> None:
         self._engine = engine
         self._writer = writer
-        self._remembered = RememberedReads(engine)
+        self._remembered = reads or RememberedReads(engine)
 
     def gpu(self, interval: GpuInterval) -> None:
         self._writer.put(GPUS, gpu_row(interval))

@@ -24,10 +24,10 @@ class IncidentRecords:
     """Thread-safe. What is told can be read a moment later, and survives the process once it was written; one
     that is told again replaces what was told."""
 
-    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+    def __init__(self, engine: Engine, writer: RecordWriter, reads: RememberedReads | None = None) -> None:
         self._engine = engine
         self._writer = writer
-        self._remembered = RememberedReads(engine)
+        self._remembered = reads or RememberedReads(engine)
 
     def put(self, incidents: Sequence[Incident]) -> None:
         for incident in incidents:

@@ -56,12 +56,14 @@ class Intake:
         self._described: dict[str, MetricRow] = {}
 
     def append(self, handles: Handles, t_ms: Times, values: Floats) -> AppendOutcome:
-        ahead = t_ms > _now_ms() + MAX_AHEAD_MS
+        latest_ms = _now_ms() + MAX_AHEAD_MS
+        ahead = t_ms > latest_ms
         if ahead.any():
             handles, t_ms, values = handles[~ahead], t_ms[~ahead], values[~ahead]
         with self._residents.lock:
             refs = self._residents.refs(handles)
             self._writer.check(len(refs))  # before anything is taken; nothing may refuse after it
+            self._admission.heal(latest_ms)  # the clock may have been set back since the last time
             taken = self._admission.admit(refs, t_ms, values)
             if len(taken.t):
                 self._writer.enqueue(self._batch(taken), self._unsaved(taken))

@@ -289,7 +289,7 @@ class LedgerFacts:
 
     def _faults(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[EventRecord]:
         condition = f"t_ms >= {from_ms - _DAY_MS} AND t_ms < {to_ms} AND kind IN {_FAULTS}"
-        return [event_of(row) for row in self._rows(EVENTS, condition, "t_ms, node, id", guard)]
+        return [event_of(row) for row in self._rows(EVENTS, condition, "t_ms, node, cluster, id", guard)]
 
     def _worked(
         self, faults: Sequence[EventRecord], from_ms: int, to_ms: int, guard: QueryGuard | None

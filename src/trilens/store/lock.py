@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import socket
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_NAME: Final = "trilens.lock"
+_OWNER_ALONE: Final = 0o600
 
 
 class DirectoryLock:
@@ -27,7 +29,7 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         self.path = directory / LOCK_NAME
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ALONE)
         except OSError as e:
             raise StoreError(f"cannot open {self.path}: {e.strerror}") from e
         try:
@@ -36,6 +38,8 @@ class DirectoryLock:
             holder = _describe(os.pread(self._fd, 4096, 0))
             os.close(self._fd)
             raise DataDirInUse(f"{directory} is in use by {holder}") from e
+        with suppress(OSError):  # somebody else's: whoever may write it may hold it
+            os.fchmod(self._fd, _OWNER_ALONE)
         self._write(
             {
                 "pid": os.getpid(),

@@ -31,6 +31,12 @@ class MachineRecords:
         """All that overlap the span, `to_ms` not included, by cluster, node and beginning."""
         return self._intervals(f"from_ms < {to_ms} AND (to_ms IS NULL OR to_ms > {from_ms})", guard)
 
+    def clusters(self, *, guard: QueryGuard | None = None) -> list[str]:
+        """Of all machines that are kept."""
+        statement = f"SELECT DISTINCT cluster FROM {MACHINES.name} ORDER BY cluster"
+        found: list[str] = self._engine.query_arrow(statement, guard=guard)["cluster"].to_pylist()
+        return found
+
     def _intervals(self, condition: str, guard: QueryGuard | None) -> list[MachineInterval]:
         statement = (
             f"SELECT {', '.join(MACHINES.columns)} FROM {MACHINES.name} FINAL WHERE {condition} "

@@ -10,15 +10,19 @@ import pyarrow as pa
 
 from trilens.model.errors import SchemaTooNew, StoreError
 from trilens.store import (
+    access_tables,
+    cluster_columns,
     event_tables,
     finding_tables,
     fix_tables,
     gpu_tables,
     ledger_pair_tables,
     ledger_tables,
+    notification_tables,
     record_tables,
     run_tables,
     schema,
+    sql,
     tracked_run_rows,
 )
 
@@ -65,12 +69,15 @@ MIGRATIONS: Final = (
     Migration(8, "days of the ledger by two dimensions", ledger_pair_tables.ALL),
     Migration(9, "findings and incidents", finding_tables.ALL),
     Migration(10, "what was done to clusters", (fix_tables.FIXES,)),
+    Migration(11, "tokens, and who did what", access_tables.ALL),
+    Migration(12, "what people are to be told", (notification_tables.NOTIFICATIONS,)),
+    Migration(13, "the cluster of events and of processes of runs", cluster_columns.ALL),
 )
 
 
 def migrate(engine: Engine, migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
     """Bring the store up to date; returns its version."""
-    engine.command(schema.SCHEMA_VERSION)
+    _keep_versions(engine)
     found = current_version(engine)
     newest = migrations[-1].version
     if found > newest:
@@ -91,6 +98,16 @@ def migrate(engine: Engine, migrations: tuple[Migration, ...] = MIGRATIONS) -> i
     return newest
 
 
+def _keep_versions(engine: Engine) -> None:
+    """On a cluster a statement for every node needs every node: only what is missing is made."""
+    if engine.cluster is not None:
+        there = f"database = {sql.text(engine.database)} AND name = 'schema_version'"
+        if len(engine.query_arrow(f"SELECT name FROM system.tables WHERE {there}")):
+            return
+        engine.command(f"CREATE DATABASE IF NOT EXISTS {sql.identifier(engine.database)}")
+    engine.command(schema.SCHEMA_VERSION)
+
+
 def current_version(engine: Engine) -> int:
     found = engine.query_arrow("SELECT max(version) AS version FROM schema_version")
     return int(found["version"][0].as_py())
@@ -99,10 +116,15 @@ def current_version(engine: Engine) -> int:
 def _value_codec(engine: Engine) -> str:
     """The best codec for values that this engine has; see schema.py for what was measured."""
     try:
-        found = engine.query_arrow("SELECT count() AS n FROM system.codecs WHERE name = 'ALP'")
+        found = engine.query_arrow(_HAVE_ALP.format(codecs=engine.system_table("codecs")))
     except StoreError:  # a server from before that table
         return "ZSTD(3)"
     return "ALP, ZSTD(3)" if found["n"][0].as_py() else "ZSTD(3)"
+
+
+_HAVE_ALP: Final = (
+    "SELECT min(has) AS n FROM (SELECT countIf(name = 'ALP') AS has FROM {codecs} GROUP BY hostName())"
+)
 
 
 def _ddl_settings(codec: str) -> str:

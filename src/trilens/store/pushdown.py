@@ -82,6 +82,7 @@ class Pushdown:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._shards = engine.shards()
         settings = _names(engine, f"settings WHERE NOT readonly AND name IN {sql.text_list(_SETTINGS)}")
         functions = _names(engine, "functions WHERE is_aggregate AND startsWith(name, 'timeSeries')")
         self._settings: dict[str, int | float] = {name: 1 for name in _SETTINGS if name in settings}
@@ -115,11 +116,11 @@ class Pushdown:
         begin_ms, end_ms = request.start_ms - request.range_ms, request.end_ms
         bucket = (begin_ms + end_ms) // 2 // BUCKET_MS
         estimate = self._engine.query_arrow(
-            "EXPLAIN ESTIMATE SELECT v FROM samples "
+            f"EXPLAIN ESTIMATE SELECT v FROM {self._engine.part_of('samples')} "
             f"WHERE metric IN {sql.text_list(metrics)} AND intDiv(t, {BUCKET_MS}) = {bucket}",
             guard=guard,
         )
-        samples = int(estimate["rows"].to_numpy().sum())
+        samples = int(estimate["rows"].to_numpy().sum()) * self._shards
         # Of a bucket asked for in part this is too many: rather the engine than more samples than expected.
         asked_ms = min(end_ms, (bucket + 1) * BUCKET_MS) - max(begin_ms, bucket * BUCKET_MS)
         return not samples or samples * request.step_ms >= _SAMPLES_A_STEP * series * asked_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from trilens.store.access import ACCESS_TABLES
 from trilens.store.event_rows import EVENTS
 from trilens.store.finding_rows import FINDING_TABLES
 from trilens.store.fixes import FIXES
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RECORD_TABLES: Final = (*TABLES, *GPU_TABLES, MACHINES, EVENTS, TRACKED_RUNS, *FINDING_TABLES, FIXES)
+RECORD_TABLES: Final = (
+    *TABLES,
+    *GPU_TABLES,
+    MACHINES,
+    EVENTS,
+    TRACKED_RUNS,
+    *FINDING_TABLES,
+    FIXES,
+    *ACCESS_TABLES,
+)
 
 
 def newest_version(engine: Engine, tables: Iterable[Table]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trilens.model.errors import ConfigError
 from trilens.store import sql
+from trilens.store.progress import load_progress, save_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,30 +42,30 @@ class Retention:
 def apply_retention(engine: Engine, retention: Retention) -> tuple[str, ...]:
     """Set the TTLs that differ from what is wanted; returns the tables that were changed.
 
-    Whole parts expire, so raw samples go a day at a time and rollups a month at a time.
+    What was interrupted is done again, whole: that it is done is noted last. Whole parts expire, so raw
+    samples go a day at a time and rollups a month at a time.
     """
     wanted = {
         "samples": ("t", retention.raw),
         "samples_5m": ("end_t", retention.five_minutes),
         "samples_1h": ("end_t", retention.one_hour),
     }
-    there = _tables(engine, wanted)
+    there = _tables(engine, map(engine.part_of, wanted))
     changed: list[str] = []
     for table, (column, keep) in wanted.items():
-        ttl = (
-            f"toDateTime(fromUnixTimestamp64Milli({column}, 'UTC')) "
-            f"+ toIntervalSecond({int(keep.total_seconds())})"
-        )
-        definition, is_empty = there[table]
-        if ttl in definition:
+        job, seconds = f"retention of {table}", int(keep.total_seconds())
+        ttl = f"toDateTime(fromUnixTimestamp64Milli({column}, 'UTC')) + toIntervalSecond({seconds})"
+        definition, is_empty = there[engine.part_of(table)]
+        if ttl in definition and load_progress(engine, job) == seconds:
             continue
         log.info("keeping table %s for %g days", table, keep.total_seconds() / 86_400)
         # Old parts only learn when they expire; nothing is rewritten.
         alter = f"ALTER TABLE {sql.identifier(table)}"
         engine.command(f"{alter} MODIFY TTL {ttl} SETTINGS materialize_ttl_after_modify = 0")
-        if not is_empty:
+        if not is_empty or engine.cluster is not None:  # another node may have rows
             engine.command(f"{alter} MODIFY SETTING materialize_ttl_recalculate_only = 1")
             engine.command(f"{alter} MATERIALIZE TTL")
+        save_progress(engine, job, seconds)
         changed.append(table)
     return tuple(changed)
 

@@ -40,6 +40,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 _COUNTS: Final = msgspec.json.Decoder(dict[str, int])
 _TEXTS: Final = msgspec.json.Decoder(dict[str, str])
 _TRACKERS: Final = msgspec.json.Decoder(tuple[Tracker, ...])
+NO_TRACKERS: Final = "[]"
 _SPANS: Final = msgspec.json.Decoder(tuple[AttemptSpan, ...])
 _GPUS: Final = msgspec.json.Decoder(tuple[str, ...])
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
@@ -106,6 +107,7 @@ PROCESSES: Final = _table(
     ended_ms=_INT,
     ending=_TEXT,
     error=_TEXT,
+    cluster=_TEXT,
 )
 POSITIONS: Final = _table(
     "run_positions",
@@ -220,6 +222,10 @@ def facts_row(facts: RunFacts) -> tuple[object, ...]:
     )
 
 
+def trackers_of(row: Row) -> tuple[RunId, tuple[Tracker, ...]]:
+    return RunId(row["run"]), _TRACKERS.decode(row["trackers"])
+
+
 def facts_of(row: Row) -> RunFacts:
     return RunFacts(
         RunId(row["run"]),
@@ -265,6 +271,7 @@ def process_row(process: RankProcess) -> tuple[object, ...]:
         process.ended_ms,
         process.ending.value if process.ending is not None else None,
         process.error,
+        process.cluster,
     )
 
 
@@ -287,7 +294,7 @@ def _versions(text: str) -> Mapping[str, str]:
 # What a life was on and when, without what it told of itself beside that.
 LIFE_COLUMNS: Final = (
     "run, rank, writer, started_ms, attempt, local_rank, world_size, node, pid, process_started_ms, "
-    "namespace, pod, pod_uid, container, gpus, heard_ms, step, clock_offset_us, ended_ms, ending"
+    "namespace, pod, pod_uid, container, gpus, heard_ms, step, clock_offset_us, ended_ms, ending, cluster"
 )
 
 

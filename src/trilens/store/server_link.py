@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -18,49 +17,69 @@ from trilens.store.sql import identifier
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_CREATING = threading.Lock()  # several links open at once, and only one need make the database
+    from trilens.store.pulse import Pulse
 
 
 class ServerLink:
-    """A ClickHouse server's HTTP interface."""
+    """A ClickHouse server's HTTP interface. Nobody waits here for a server without a pulse."""
 
-    def __init__(self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float) -> None:
-        def connect(database: str | None) -> Any:
-            return clickhouse_connect.get_client(
-                host=target.host,
-                port=target.port,
-                secure=target.secure,
-                username=target.username,
-                password=target.password or "",
-                database=database,
-                settings=dict(settings),
-                send_receive_timeout=int(timeout_s) + 30,
-                autogenerate_session_id=False,  # a session would run one query at a time
-                compress=target.host not in ("localhost", "127.0.0.1", "::1"),
-            )
-
-        with _CREATING, _server_errors():
-            first = connect(None)
-            first.command(f"CREATE DATABASE IF NOT EXISTS {identifier(target.database)}")
-            first.close()
+    def __init__(
+        self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float, pulse: Pulse
+    ) -> None:
+        self._unless_silent = pulse.unless_silent
         with _server_errors():
-            self._client = connect(target.database)
+            self._client = self._unless_silent(lambda: _client(target, target.database, settings, timeout_s))
 
     def query(self, sql: str) -> pa.Table:
         with _server_errors():
-            body = self._client.raw_query(sql, fmt="Arrow")
+            body = self._unless_silent(lambda: self._client.raw_query(sql, fmt="Arrow"))
         return pa.ipc.open_file(pa.py_buffer(body)).read_all()
 
     def insert(self, table: str, rows: pa.Table) -> None:
         with _server_errors():
-            self._client.insert_arrow(table, rows)
+            written = self._unless_silent(lambda: self._client.insert_arrow(table, rows))
+        if not written.query_id():  # a proxy's 200 keeps no rows
+            raise RuntimeError("what answers in its place is no ClickHouse server")
 
     def command(self, sql: str) -> None:
         with _server_errors():
-            self._client.command(sql)
+            self._unless_silent(lambda: self._client.command(sql))
 
     def close(self) -> None:
         self._client.close()
+
+
+def make_database(
+    target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float, pulse: Pulse
+) -> None:
+    """Where it is not there. Raises what a link does."""
+
+    def make() -> None:
+        client = _client(target, None, settings, timeout_s)
+        try:
+            client.command(f"CREATE DATABASE IF NOT EXISTS {identifier(target.database)}")
+        finally:
+            client.close()
+
+    with _server_errors():
+        pulse.unless_silent(make)
+
+
+def _client(
+    target: ServerTarget, database: str | None, settings: Mapping[str, str | int], timeout_s: float
+) -> Any:
+    return clickhouse_connect.get_client(
+        host=target.host,
+        port=target.port,
+        secure=target.secure,
+        username=target.username,
+        password=target.password or "",
+        database=database,
+        settings=dict(settings),
+        send_receive_timeout=int(timeout_s) + 30,
+        autogenerate_session_id=False,  # a session would run one query at a time
+        compress=target.host not in ("localhost", "127.0.0.1", "::1"),
+    )
 
 
 @contextmanager
@@ -91,5 +110,10 @@ class ServerTarget:
         self.username = username or (unquote(parts.username) if parts.username else None)
         self.password = password or (unquote(parts.password) if parts.password else None)
 
+    @property
+    def root(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.secure else ''}://{host}:{self.port}"
+
     def __str__(self) -> str:
-        return f"http{'s' if self.secure else ''}://{self.host}:{self.port}/{self.database}"
+        return f"{self.root}/{self.database}"

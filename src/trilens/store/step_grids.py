@@ -95,7 +95,12 @@ class StepGrids:
         self._engine = engine
 
     def runs_of_pods(
-        self, pods: Iterable[tuple[str, str, str]], from_ms: int, to_ms: int, guard: QueryGuard | None = None
+        self,
+        cluster: str,
+        pods: Iterable[tuple[str, str, str]],
+        from_ms: int,
+        to_ms: int,
+        guard: QueryGuard | None = None,
     ) -> list[RunSeen]:
         """Of processes that began in that time in these pods, each (namespace, name, uid), the earliest run
         first. Of very many pods some are asked about: they train the same."""
@@ -103,9 +108,8 @@ class StepGrids:
         if not some:
             return []
         whose = {uid for _, _, uid in some} | {f"{namespace}/{name}" for namespace, name, _ in some}
-        return self._runs(
-            f"{_POD} IN {sql.text_list(sorted(whose))} AND started_ms BETWEEN {from_ms} AND {to_ms}", guard
-        )
+        here = f"{_POD} IN {sql.text_list(sorted(whose))} AND ifNull(cluster = {sql.text(cluster)}, 1)"
+        return self._runs(f"{here} AND started_ms BETWEEN {from_ms} AND {to_ms}", guard)
 
     def runs_without_pods(
         self, nodes: Collection[str], from_ms: int, to_ms: int, guard: QueryGuard | None = None

@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import logging
-import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from trilens.model.series import MAX_AHEAD_MS
-from trilens.store.admission import Admission
-from trilens.store.archive import Archive
-from trilens.store.backfill import Backfill
-from trilens.store.catalog import Catalog
-from trilens.store.engine import Engine, EngineOptions
-from trilens.store.events import EventRecords
-from trilens.store.findings import FindingRecords
-from trilens.store.fixes import FixRecords
-from trilens.store.gpus import GpuRecords
-from trilens.store.imports import ImportRecords
-from trilens.store.incidents import IncidentRecords
-from trilens.store.index import SeriesIndex
-from trilens.store.inserts import MetricRow
-from trilens.store.intake import Intake
-from trilens.store.ledger import Ledger
-from trilens.store.ledger_facts import LedgerFacts
-from trilens.store.machines import MachineRecords
+from trilens.model.errors import StoreError
+from trilens.store import sql
+from trilens.store.admission import NEVER
+from trilens.store.backup import back_up
+from trilens.store.catching_up import catch_up
+from trilens.store.engine import UNAVAILABLE_NODES, Engine
+from trilens.store.engine_settings import EngineOptions
+from trilens.store.kept_records import KeptRecords
 from trilens.store.migrations import migrate
-from trilens.store.reader import Reader
-from trilens.store.recall import Recall
 from trilens.store.record_writer import RecordWriter
-from trilens.store.residents import Residents
 from trilens.store.retention import apply_retention
 from trilens.store.rollups import RollupJob
-from trilens.store.rows import load_metadata
-from trilens.store.runs import RunRecords
-from trilens.store.step_grids import StepGrids
-from trilens.store.strips import StripReader, Strips
-from trilens.store.tracked_runs import TrackedRunRecords
+from trilens.store.sample_parts import SampleParts
 from trilens.store.upkeep import Upkeep
-from trilens.store.warm import Warmer, restore
-from trilens.store.window import RecentWindow
-from trilens.store.workloads import WorkloadRecords
 from trilens.store.writer import Writer
 
 if TYPE_CHECKING:
+    import threading
+    from pathlib import Path
+
     from trilens.model.labels import Symbols
+    from trilens.store.backup import Copies
+    from trilens.store.backup_manifest import Manifest
+    from trilens.store.disks import DiskSyncs, StoreDisk
     from trilens.store.horizon import Horizon
     from trilens.store.options import StoreOptions
 
 log = logging.getLogger(__name__)
+
+_SETTLED_S: Final = 5.0  # a disk that is full does not keep a backup from being made
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +44,29 @@ class StoreHealth:
     ready: bool
     read_only_reason: str | None
     damage: tuple[str, ...]
+    company: str | None = None  # another server that works with the same tables
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    samples: int
+    disk_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
+    """What is known without asking the engine."""
+
     series: int
-    samples: int
-    disk_bytes: int
     pending_samples: int
+    waiting_s: float  # the oldest of these
     written_samples: int
     recent_bytes: int
+    recent_since_ms: int | None  # from when on the recent window has all; None where nothing was cut from it
     engine_reads: int  # running in the engine now
 
 
-class Store:
+class Store(KeptRecords):
     """Thread-safe. `Store.open`, use, `close`; what was appended before `close` is on disk after it."""
 
     def __init__(
@@ -83,80 +79,45 @@ class Store:
         *,
         upkeep: bool,
     ) -> None:
+        super().__init__(engine, records)
+        self._options = options
         self._engine = engine
-        self._records = records
-        self.workloads = WorkloadRecords(engine, records)
-        self.gpus = GpuRecords(engine, records)
-        self.events = EventRecords(engine, records)
-        self.findings = FindingRecords(engine, records)
-        self.incidents = IncidentRecords(engine, records)
-        self.fixes = FixRecords(engine, records)
-        self.runs = RunRecords(engine)
-        self.step_grids = StepGrids(engine)
-        self.machines = MachineRecords(engine, records)
-        self.imports = ImportRecords(engine)
-        self.ledger = Ledger(engine)
-        self.ledger_facts = LedgerFacts(engine, self.runs, self.machines, self.imports)
-        self.tracked_runs = TrackedRunRecords(engine, records)
-        self._index = SeriesIndex()
-        self._window = RecentWindow(options.recent_bytes)
-        self._admission = Admission(int(options.out_of_order.total_seconds() * 1000))
         self._writer = writer
-        archive = Archive(engine)
-        keep_ms = int(options.series_in_memory.total_seconds() * 1000)
-        self._residents = Residents(self._index, self._window, self._admission, keep_ms)
-        strips = Strips(options.strips_bytes)
-        self._intake = Intake(
-            self._index, self._residents, self._window, self._writer, self._admission, strips
-        )
-        recall = Recall(self._index, self._residents, archive)
-        self._reader = Reader(
-            engine,
-            self._index,
-            recall,
-            self._window,
-            self._admission,
-            self._writer,
-            StripReader(strips, self._residents, self._admission, self._writer),
-            horizon,
-        )
-        self._catalog = Catalog(self._index, archive, self._reader, self._intake)
-        latest_ms = int(time.time() * 1000) + MAX_AHEAD_MS
-        restore(engine, self._index, self._residents, keep_ms, latest_ms)
-        self._admission.heal(latest_ms)
-        self._intake.restore_descriptions(MetricRow(*row) for row in load_metadata(engine))
-        warmer = Warmer(engine, self._index, self._window)
-        self._rollups = RollupJob(engine, horizon)
+        self._records = records
+        samples = SampleParts(options, engine, horizon, writer)
+        self._index = samples.index
+        self._window = samples.window
+        self._residents = samples.residents
+        self._reader = samples.reader
         self._upkeep = Upkeep(
             engine,
             self._residents,
-            self._writer,
-            self._rollups,
+            writer,
+            RollupJob(engine, horizon),
             self.runs,
             self.ledger,
             self.imports,
             options.kept_for,
-            warmer.run,
+            samples.warmer.run,
         )
         if upkeep:
             self._upkeep.start()
 
-        self.series = self._residents.series
-        self.series_of = self._residents.series_of
-        self.held = self._residents.held
-        self.append = self._intake.append
-        self.durable = self._intake.durable
-        self.describe = self._intake.describe
-        self.select = self._reader.select
-        self.grid = self._reader.grid
-        self.label_names = self._catalog.label_names
-        self.label_values = self._catalog.label_values
-        self.series_labels = self._catalog.series_labels
-        self.labels_in_memory = self._catalog.labels_in_memory
-        self.metadata = self._catalog.metadata
-        past = Backfill(engine, horizon, self._residents, self._intake, strips)
-        self.backfill = past.write
-        self.put_past = past.put
+        self.series = samples.residents.series
+        self.series_of = samples.residents.series_of
+        self.held = samples.residents.held
+        self.append = samples.intake.append
+        self.durable = samples.intake.durable
+        self.describe = samples.intake.describe
+        self.select = samples.reader.select
+        self.grid = samples.reader.grid
+        self.label_names = samples.catalog.label_names
+        self.label_values = samples.catalog.label_values
+        self.series_labels = samples.catalog.series_labels
+        self.labels_in_memory = samples.catalog.labels_in_memory
+        self.metadata = samples.catalog.metadata
+        self.backfill = samples.past.write
+        self.put_past = samples.past.put
 
     @classmethod
     def open(cls, options: StoreOptions, *, upkeep: bool = True) -> Store:
@@ -165,11 +126,18 @@ class Store:
         engine = Engine.open(
             options.location,
             EngineOptions(
-                memory_bytes=options.memory_bytes, username=options.username, password=options.password
+                memory_bytes=options.memory_bytes,
+                username=options.username,
+                password=options.password,
+                cluster=options.cluster,
+                insert_quorum=options.insert_quorum,
+                may_write=options.may_write,
+                backup_dir=options.backup_dir,
             ),
         )
         with ExitStack() as undo:  # what was opened is closed again, threads too, when a later step fails
             undo.callback(engine.close)
+            catch_up(engine)
             migrate(engine)
             if upkeep:
                 apply_retention(engine, options.kept_for)
@@ -194,23 +162,40 @@ class Store:
     def health(self) -> StoreHealth:
         writer = self._writer.health()
         damage = tuple(str(d) for d in self._upkeep.damage)
-        return StoreHealth(writer.state in ("ok", "read-only"), writer.reason, damage)
+        silence = self._engine.silence
+        ready = writer.state in ("ok", "read-only") and silence is None
+        return StoreHealth(ready, writer.reason or silence, damage, self._upkeep.company.found)
+
+    @property
+    def disks(self) -> tuple[StoreDisk, ...]:
+        """Of the ClickHouse servers, as they were a minute ago; none while that is not known."""
+        return self._upkeep.disks
+
+    @property
+    def disk_syncs(self) -> tuple[DiskSyncs, ...]:
+        """As they were a minute ago; none while that is not known."""
+        return self._upkeep.syncs
 
     def stats(self) -> StoreStats:
-        found = self._engine.query_arrow(
-            "SELECT sumIf(rows, table = 'samples') AS samples, sum(bytes_on_disk) AS bytes "
-            "FROM system.parts WHERE active AND database = currentDatabase()"
-        )
-        writer = self._writer.health()
+        writer, since_ms = self._writer.health(), self._window.complete_since()
         return StoreStats(
             series=len(self._index),
-            samples=int(found["samples"][0].as_py()),
-            disk_bytes=int(found["bytes"][0].as_py()),
             pending_samples=writer.pending_rows,
+            waiting_s=writer.waiting_s,
             written_samples=writer.written_rows,
             recent_bytes=self._window.memory()[0],
+            recent_since_ms=since_ms if since_ms > NEVER else None,
             engine_reads=self._engine.queries_running,
         )
+
+    def size(self) -> StoreSize:
+        found = self._engine.query_arrow(
+            "SELECT (SELECT count() FROM samples) AS samples, sum(bytes_on_disk) AS bytes "
+            f"FROM {self._engine.system_table('parts')} "
+            f"WHERE active AND database = {sql.text(self._engine.database)}",
+            settings=UNAVAILABLE_NODES,
+        )
+        return StoreSize(int(found["samples"][0].as_py()), int(found["bytes"][0].as_py()))
 
     def roll_up(self) -> int:
         """Make the rollups that are due now, without waiting for the background to do it."""
@@ -223,6 +208,13 @@ class Store:
     def records_settled(self, timeout_s: float) -> bool:
         """Waits until all records told before are on disk, for so long at the most; whether they are."""
         return self._records.settled(timeout_s)
+
+    def back_up(self, copies: Copies, target: Path, like: Path | None, stop: threading.Event) -> Manifest:
+        """Embedded only; see backup.py. With what is only on its way to disk, if the disk takes it."""
+        self._records.settled(_SETTLED_S)
+        with suppress(StoreError, TimeoutError):
+            self._writer.durable().result(_SETTLED_S)
+        return back_up(self._engine, self._options.data_dir, target, copies=copies, like=like, stop=stop)
 
     def close(self) -> None:
         self._upkeep.close()

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class TrackedRunRecords:
     """Thread-safe. Telling a run again replaces what was told."""
 
-    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+    def __init__(self, engine: Engine, writer: RecordWriter, reads: RememberedReads | None = None) -> None:
         self._engine = engine
         self._writer = writer
-        self._remembered = RememberedReads(engine)
+        self._remembered = reads or RememberedReads(engine)
 
     def run(self, run: TrackedRun, cursor: str) -> None:
         self._writer.put(TRACKED_RUNS, tracked_run_row(run, cursor))

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from trilens.model.errors import TrilensError
 from trilens.store.activity import joined, save_activity, save_activity_until, with_saved_past
 from trilens.store.archive import Archive
+from trilens.store.company import Company
 from trilens.store.damage import find_damage
+from trilens.store.disks import find_disks, find_syncs
 from trilens.store.records import delete_expired_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trilens.store.damage import Damage
+    from trilens.store.disks import DiskSyncs, StoreDisk
     from trilens.store.engine import Engine
     from trilens.store.imports import ImportRecords
     from trilens.store.ledger import Ledger
@@ -59,6 +62,9 @@ class Upkeep:
         self._retention = retention
         self._at_start = at_start
         self._stop = threading.Event()
+        self.company = Company(engine)
+        self.disks: tuple[StoreDisk, ...] = ()
+        self.syncs: tuple[DiskSyncs, ...] = ()
         self.damage: tuple[Damage, ...] = ()
         self.look_for_damage()
         self._thread = threading.Thread(target=self._work, name="store-upkeep", daemon=True)
@@ -77,6 +83,11 @@ class Upkeep:
             if damage not in self.damage:
                 log.error("%s", damage)
         self.damage = found
+
+    def look_at_disks(self) -> None:
+        self.disks, self.syncs = (), ()  # what is not known is not told
+        self.disks = find_disks(self._engine)
+        self.syncs = find_syncs(self._engine)
 
     def save_activity(self) -> None:
         """Call only when all that was taken is on disk, or at a moment when the rest will be."""
@@ -125,10 +136,14 @@ class Upkeep:
         return self._rollups.run(now_ms, now_ms - raw_ms, self._stop)
 
     def _work(self) -> None:
+        self._try(self.company.look)
+        self._try(self.look_at_disks)
         self._try(lambda: self._at_start(self._stop))
         turn = 0
         while not self._stop.wait(_TURN_S):
             turn += 1
+            self._try(self.company.look)
+            self._try(self.look_at_disks)
             self._try(self.look_for_damage)
             if turn % _ACTIVITY_TURNS == 0:
                 self._try(self.evict_series)
@@ -136,6 +151,7 @@ class Upkeep:
                 self._try(self.delete_expired_series)
                 self._try(self.delete_expired_records)
                 self._try(self.delete_expired_ledger)
+            self._try(self._runs.delete_late)
             self._try(self._ledger.settle)
             self._try(self.roll_up)
 

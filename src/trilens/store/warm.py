@@ -17,7 +17,7 @@ from trilens.store.activity import (
 )
 from trilens.store.admission import NEVER
 from trilens.store.archive import Archive
-from trilens.store.chunks import CHUNK
+from trilens.store.chunks import CHUNK, CHUNK_BYTES
 from trilens.store.rows import read_samples, runs_of, stretches
 from trilens.store.window import DEPTH
 
@@ -93,7 +93,7 @@ class Warmer:
     def _affordable(self, newest_ms: int) -> tuple[int, list[tuple[str, int]]]:
         """How far back the budget reaches, and how many samples each metric has since then."""
         used, budget = self._window.memory()
-        room = int((budget * _FILL - used) / 12.5)  # bytes a sample, with what a chunk adds
+        room = int((budget * _FILL - used) * CHUNK / CHUNK_BYTES)
         reach = newest_ms - DEPTH * CHUNK * 15_000
         per_minute = self._engine.query_arrow(
             f"SELECT intDiv(t, 60000) AS minute, count() AS n FROM samples WHERE t > {reach} "

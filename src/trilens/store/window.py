@@ -1,6 +1,6 @@
 """The recent past of every series in memory: what rules and pages ask for all day.
 
-Samples lie in chunks of 32 of one series, taken from one pool whose size is the memory budget; a series knows
+Samples lie in chunks of 16 of one series, taken from one pool whose size is the memory budget; a series knows
 its newest and its oldest chunk, and the chunks know their neighbours, so a series that lives for a minute
 costs one chunk and a few bytes. Appending a scrape is a few scattered writes, reading a series copies whole
 chunks. When the pool is full the oldest chunks go, and each series remembers up to which time it was cut
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     from trilens.model.labels import Codes
 
-DEPTH: Final = 64  # chunks a series: 8.5 hours at 15 s
+DEPTH: Final = 128  # chunks a series: 8.5 hours at 15 s
 _SPARE: Final = 8  # of these, what history leaves to what comes in
 _NOTHING_HELD: Final = 1 << 62  # the floor of a series that has left: only the engine knows it
+_MOST: Final = 0.99
 _READ_SERIES: Final = 4096  # series copied under one hold of the lock, so that a big read cannot delay intake
 
 
@@ -82,6 +83,16 @@ class RecentWindow:
         """(bytes in use, budget)."""
         return (self._pool.size - self._pool.free_count) * CHUNK_BYTES, self._pool.size * CHUNK_BYTES
 
+    def complete_since(self) -> int:
+        """From when on it has all samples of the series that it holds, but for one in a hundred of them: a
+        late sample is no sign that it is too small. NEVER where there is room: it may be filled yet."""
+        with self._lock:
+            floors = self._floor[self._held > 0]
+        used, budget = self.memory()
+        if used < budget // 2:
+            return NEVER
+        return int(np.partition(floors, at := int(_MOST * (len(floors) - 1)))[at])
+
     # --- writing ---------------------------------------------------------------------------------
 
     def append(self, refs: Codes, counts: NDArray[np.int64], t: Times, v: Floats) -> None:
@@ -96,7 +107,7 @@ class RecentWindow:
             self._append(refs, counts, t, v)
 
     def _append_in_place(self, refs: Codes, t: Times, v: Floats) -> bool:
-        """One sample a series, each into the chunk that is open: 31 scrapes of 32. False if one has none."""
+        """One sample a series, each into the chunk that is open: 15 scrapes of 16. False if one has none."""
         if not self._held[refs].all():
             return False
         pool = self._pool

@@ -15,6 +15,7 @@ from trilens.store.workload_memory import WorkloadMemory
 from trilens.store.workload_rows import (
     KEY_IN,
     MEMBERSHIPS,
+    OWNERS,
     PHASES,
     WORKLOADS,
     membership_of,
@@ -59,12 +60,12 @@ class WorkloadHistory:
 class WorkloadRecords:
     """Thread-safe. What is told can be read a moment later, and survives the process once it was written."""
 
-    def __init__(self, engine: Engine, writer: RecordWriter) -> None:
+    def __init__(self, engine: Engine, writer: RecordWriter, reads: RememberedReads | None = None) -> None:
         self._engine = engine
         self._writer = writer
         self._owners = Owners(engine, writer)
         self._memory = WorkloadMemory(lambda: writer.written)
-        self._remembered = RememberedReads(engine)
+        self._remembered = reads or RememberedReads(engine)
 
     @property
     def trouble(self) -> str | None:
@@ -128,6 +129,15 @@ class WorkloadRecords:
         found = self._whole([key], until_ms, guard)
         return found[0] if found else WorkloadHistory(Workload(key))
 
+    def called(
+        self, names: Collection[tuple[str, str, str]], guard: QueryGuard | None = None
+    ) -> list[Workload]:
+        """All that ever had one of these names, each (namespace, kind, name), in every cluster."""
+        if not names:
+            return []
+        among = f"(namespace, kind, name) IN ({', '.join(map(sql.text_list, sorted(names)))})"
+        return self._remembered.of(WORKLOADS.name, WORKLOADS.selected([among], "name"), workload_of, guard)
+
     def members_among(
         self, pods: Collection[tuple[str, str, str]], span: Span, guard: QueryGuard | None = None
     ) -> list[MembershipInterval]:
@@ -154,6 +164,12 @@ class WorkloadRecords:
         """The pods that were in a workload then."""
         lasting = [f"from_ms <= {at_ms}", f"(to_ms IS NULL OR to_ms > {at_ms})"]
         return self._memberships(lasting, Span(at_ms, at_ms), guard)
+
+    def owned(self, guard: QueryGuard | None = None) -> set[tuple[str, str | None]]:
+        """The cluster and the team of every workload that is kept, now or before."""
+        statement = f"SELECT DISTINCT cluster, team FROM {OWNERS.name} FINAL"
+        rows = self._engine.query_arrow(statement, guard=guard).to_pylist()
+        return {(row["cluster"], row["team"]) for row in rows}
 
     def unfinished(self, cluster: str) -> list[WorkloadHistory]:
         """The workloads of which something lasts, from their beginning, for a resolver to go on from."""

@@ -52,6 +52,7 @@ class WriterHealth:
     reason: str | None
     pending_rows: int
     written_rows: int
+    waiting_s: float  # the oldest of those that are not written; 0 where all are
 
 
 @dataclass(slots=True)
@@ -166,7 +167,9 @@ class Writer:
             elif self._closing:
                 state = "closed"
             reason = str(self._failure) if self._failure is not None else None
-            return WriterHealth(state, reason, rows, self._written_rows)
+            waiting = [one for one in (self._in_flight, self._pending) if one is not None and not one.empty]
+            waiting_s = time.monotonic() - waiting[0].since if waiting else 0.0
+            return WriterHealth(state, reason, rows, self._written_rows, waiting_s)
 
     def close(self) -> None:
         """Write what waits, once. Raises StoreError if that fails: it says how much is lost."""
