@@ -96,6 +96,8 @@ def test_a_misspelt_variable_is_an_error_but_other_programs_names_are_not() -> N
         ("server: {listen: '::1:80'}", "IPv6 address in brackets"),
         ("source: {url: 'ftp://x'}", "is not an http:// or https:// URL"),
         ("source: {url: 'http://x', username: u, bearer_token: t}", "not both"),
+        ("server: {token: t, token_file: f}", "server: give token or token_file, not both"),
+        ("source: {url: 'http://x', username: u, password: p, password_file: f}", "password_file, not both"),
         ("source: {url: 'http://u:p@x', bearer_token: t}", "the URL holds a user"),
         ("source: {url: 'http://u:p@x', bearer_token_file: t}", "the URL holds a user"),
         ("source: {url: 'http://u@x', username: u}", "the URL holds a user"),
@@ -126,6 +128,18 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
     settings = load_settings(file, environ={})
     assert settings.server.read_token() == "s3cret"
     assert settings.storage.data_dir == Path("/srv/data")
+
+
+def test_a_secret_of_the_environment_wins_however_the_file_gives_it(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f"by file {name}\n", encoding="utf-8")
+    by_file = write(tmp_path, "server: {token_file: one}\n")
+    assert load_settings(by_file, environ={"TRILENS_SERVER_TOKEN": "told"}).server.read_token() == "told"
+    told = write(tmp_path, "server: {token: written}\n")
+    environ = {"TRILENS_SERVER_TOKEN_FILE": str(tmp_path / "two")}
+    assert load_settings(told, environ=environ).server.read_token() == "by file two"
+    with pytest.raises(ConfigError, match="give token or token_file, not both"):
+        load_settings(by_file, environ={**environ, "TRILENS_SERVER_TOKEN": "told"})
 
 
 def test_secrets_do_not_show_when_settings_are_written_out() -> None:

@@ -49,14 +49,6 @@ class Shared:
 _SHARED = Shared()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process has all of them: so that none waits for it at the end, it begins with them."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.long)
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     if nextitem is None or HERE not in nextitem.path.parents:

@@ -55,10 +55,10 @@ def test_the_palette_finds_a_workload(page: Page, site: str, axe: Callable[[Page
 
 
 def test_the_palette_finds_an_incident(page: Page, site: str) -> None:
-    incident = asked(site, "/api/incidents")[0]
+    title = re.split(r" for \d", asked(site, "/api/incidents")[0]["title"])[0]  # how long it lasts changes
     settled(page, "/doctor")
-    opened(page).fill(f"incident {incident['title']}")
-    expect(found(page).first).to_contain_text(incident["title"])
+    opened(page).fill(f"incident {title}")
+    expect(found(page).first).to_contain_text(title)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("/incidents/"))
 
@@ -102,9 +102,14 @@ def test_the_keys_are_listed(page: Page, axe: Callable[[Page], None]) -> None:
     page.keyboard.press("Enter")
     expect(keys).to_be_visible()
     page.get_by_role("button", name="Close").click()
-    page.keyboard.press("g")
-    page.keyboard.press("m")
-    expect(page).to_have_url(re.compile("/money$"))
+    expect(keys).to_have_count(0)
+
+    def goes_to_money() -> bool:
+        page.keyboard.press("g")
+        page.keyboard.press("m")  # on a busy machine this one may come too late
+        return page.url.endswith("/money")
+
+    until(goes_to_money, "g m does not open Money")
 
 
 def test_letters_that_are_typed_open_nothing(page: Page) -> None:

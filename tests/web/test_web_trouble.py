@@ -90,7 +90,7 @@ def test_a_token_is_asked_for_and_a_wrong_one_is_refused(
     with watched_tab(browser, server.url, ABSENT) as tab:
         tab.goto("/workloads")
         expect(tab.get_by_role("alert")).to_contain_text("This server wants a token")
-        expect(tab.locator("main")).to_contain_text("waiting for the token")
+        expect(tab.locator("main")).to_contain_text("waiting for you to log in")
         field = tab.get_by_label("Token")
         expect(field).to_be_focused()
         axe(tab)

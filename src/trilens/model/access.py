@@ -13,17 +13,20 @@ import ipaddress
 
 
 def carries_token(authorization: str, token: bytes) -> bool:
+    given = carried_token(authorization)
+    return given is not None and hmac.compare_digest(given, token)
+
+
+def carried_token(authorization: str) -> bytes | None:
     """A bearer token, or basic auth with any user and the token as password."""
     scheme, _, value = authorization.partition(" ")
     given = value.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() == "basic":
         try:
-            given = base64.b64decode(given, validate=True).partition(b":")[2]
+            return base64.b64decode(given, validate=True).partition(b":")[2]
         except binascii.Error:
-            return False
-    elif scheme.lower() != "bearer":
-        return False
-    return hmac.compare_digest(given, token)
+            return None
+    return given if scheme.lower() == "bearer" else None
 
 
 def names_known_host(host: str, known: frozenset[str]) -> bool:

@@ -6,7 +6,11 @@ TrilensError
 ├── RequestError               an API request whose parameters make no sense
 │   ├── NotFound               ... that asks for something that is not there
 │   ├── InvalidQuery           ... whose query is not PromQL, with the position
-│   └── NotReadYet             ... that asks for something that is not known yet
+│   ├── NotReadYet             ... that asks for something that is not known yet
+│   ├── Unidentified           ... from nobody that we know
+│   ├── Forbidden              ... from somebody who may not
+│   │   └── LoginRefused       ... log in
+│   └── TooManyRequests        ... from somebody who asks too often
 ├── IntakeError                something sent to us that we cannot take
 │   ├── ExpositionError        a scraped text that is not Prometheus text or OpenMetrics
 │   ├── ScrapeError            a target that did not answer as it should
@@ -37,16 +41,22 @@ TrilensError
 │   ├── DataDirInUse           another process holds the directory
 │   ├── StoreReadOnly          the disk is full: reads go on, writes are refused
 │   ├── StoreDamaged           a part on disk does not read back
-│   └── SchemaTooNew           written by a newer Trilens
+│   ├── SchemaTooNew           written by a newer Trilens
+│   ├── NoDataDirectory        what was named as one is something else, or cannot be made
+│   └── BackupError            a backup that cannot be made, or from which nothing can be restored
+│       ├── BackupNotNow       ... here, or while another is being made
+│       └── BackupMisnamed     ... because what was named is none, or no place for one
 ├── RanksMissing               a barrier to which not all ranks came, where the program asked to be told so
 ├── PreflightError             a preflight that could not be made
 ├── NodeError                  something of this machine that the agent cannot read
 ├── SourceError                the user's own Prometheus did not answer
+├── ProviderAway               a provider of logins did not answer as it should
 ├── DeliveryError              a receiver of notifications did not take one
 │   ├── ReceiverAway           ... now: it is sent again
 │   └── NotificationRefused    ... and will not
 ├── TrackerError               an experiment tracker did not answer, or its file cannot be read
 └── ServerError                a Trilens server did not answer a client command, or refused
+    └── ServerSilent           ... for so long that nobody waits any more
 
 An error knows how it leaves the program: its exit code on the command line, its HTTP status and
 Prometheus error type on the API, and a hint that says what to do.
@@ -107,6 +117,29 @@ class NotFound(RequestError):
 class NotReadYet(RequestError):
     http_status = 503
     prometheus_type = "unavailable"
+
+
+class Unidentified(RequestError):
+    http_status = 401
+    prometheus_type = "unauthorized"
+
+
+class Forbidden(RequestError):
+    http_status = 403
+    prometheus_type = "forbidden"
+
+
+class LoginRefused(Forbidden):
+    pass
+
+
+class TooManyRequests(RequestError):
+    http_status = 429
+    prometheus_type = "too_many_requests"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message, hint=f"try again in {retry_after_s} s")
 
 
 class IntakeError(TrilensError):
@@ -302,6 +335,23 @@ class SchemaTooNew(StoreError):
     hint = "use a Trilens at least as new as the one that wrote this data"
 
 
+class NoDataDirectory(StoreError):
+    exit_code = 2
+
+
+class BackupError(StoreError):
+    pass
+
+
+class BackupNotNow(BackupError):
+    http_status = 409
+    prometheus_type = "conflict"
+
+
+class BackupMisnamed(BackupError):
+    exit_code = 2
+
+
 class RanksMissing(TrilensError):
     """`ranks` did not come in time; `unknown` says why nobody can tell which."""
 
@@ -329,6 +379,12 @@ class NodeError(TrilensError):
 
 
 class SourceError(TrilensError):
+    http_status = 502
+    prometheus_type = "unavailable"
+    exit_code = 1
+
+
+class ProviderAway(TrilensError):
     http_status = 502
     prometheus_type = "unavailable"
     exit_code = 1
@@ -364,3 +420,7 @@ class TrackerAway(TrackerError):
 
 class ServerError(TrilensError):
     exit_code = 1
+
+
+class ServerSilent(ServerError):
+    pass

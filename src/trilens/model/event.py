@@ -28,8 +28,8 @@ class Victim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """A fault that the kernel of a machine reported, or a warning. (node, id) names it, however often it is
-    told."""
+    """A fault that the kernel of a machine reported, or a warning. (cluster, node, id) names it, however
+    often it is told."""
 
     node: str  # "" where it was no node that told
     id: str  # of a fault, that of its line in the kernel's log: the same when an agent counts anew
@@ -49,3 +49,8 @@ class EventRecord:
     ledger: str = ""  # whose count `number` belongs to, for the reader to go on after it
     number: int = 0
     job: LocalJob | None = None  # of the process, where it is in no pod; not kept with the event
+    cluster: str = ""  # of the node; "" where nobody told it, and its name has to do
+
+    def may_be_in(self, cluster: str) -> bool:
+        """ "" is a cluster that is not known."""
+        return not self.cluster or not cluster or self.cluster == cluster

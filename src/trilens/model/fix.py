@@ -39,6 +39,7 @@ class FixTarget(NamedTuple):
     kind: str
     namespace: str  # "" for a node
     name: str
+    uid: str = ""  # of the very object that is meant, where it is known: another may have its name by now
 
     def __str__(self) -> str:
         where = f" of {self.namespace}" if self.namespace else ""

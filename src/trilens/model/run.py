@@ -79,6 +79,7 @@ class RankProcess:
     ended_ms: int | None = None
     ending: Ending | None = None
     error: str | None = None
+    cluster: str | None = None  # that it said it is in, or that its token is for
     told_ms: int | None = None  # what its own clock said when it was last heard; not kept on disk
 
 

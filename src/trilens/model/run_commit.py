@@ -43,3 +43,4 @@ class RunCommit:
     notes: list[NoteRecord] = field(default_factory=list)
     artifacts: list[ArtifactRecord] = field(default_factory=list)
     positions: list[Position] = field(default_factory=list)  # where these writers stand after it
+    before: list[Position] = field(default_factory=list)  # and where they stood, should it be taken back

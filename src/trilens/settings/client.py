@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.model.errors import ConfigError
 from trilens.settings.files import read_text
 from trilens.settings.header import UNSENDABLE, is_sendable
+from trilens.settings.kept_logins import kept_login, logins_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ DEFAULT_SERVER: Final = "http://127.0.0.1:9333"
 SERVER_VARIABLE: Final = "TRILENS_SERVER"
 TOKEN_VARIABLE: Final = "TRILENS_TOKEN"  # noqa: S105 - a name, not a token
 TOKEN_FILE_VARIABLE: Final = "TRILENS_TOKEN_FILE"  # noqa: S105 - likewise
+_TRUST_VARIABLE: Final = "SSL_CERT_FILE"  # as other programs have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +29,42 @@ class ClientSettings:
     server: str
     token: str | None
     is_named: bool = True  # or nobody said which, and it is where one is by default
+    is_login: bool = False  # the token is what trilens login keeps for this server
+    trust: str | None = None  # a file of certificates, in place of those that the machine trusts
+
+    def cannot_trust(self, error: OSError) -> ConfigError:
+        """For who cannot read the certificates that are trusted."""
+        return ConfigError(
+            f"{self.trust or 'what this machine trusts'}: no certificates can be read: {error}",
+            where=_TRUST_VARIABLE,
+            hint="name a file of certificates in PEM, by its whole path",
+        )
 
 
 def load_client_settings(
     server: str | None = None, environ: Mapping[str, str] | None = None
 ) -> ClientSettings:
     environ = os.environ if environ is None else environ
-    named = server or environ.get(SERVER_VARIABLE)
-    url = (named or DEFAULT_SERVER).rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{url!r} is not an http:// or https:// URL", hint=f"for example {DEFAULT_SERVER}")
+    url = named_server(server, environ)
     token = environ.get(TOKEN_VARIABLE) or None
     if token is None and (file := environ.get(TOKEN_FILE_VARIABLE)):
         token = read_text(Path(file), TOKEN_FILE_VARIABLE).strip() or None
+    login = kept_login(logins_file(environ), url) if token is None else None
+    token = token or login
     if token is not None and not is_sendable(token):
         raise ConfigError(f"the token {UNSENDABLE}")
-    return ClientSettings(url, token, is_named=bool(named))
+    return ClientSettings(
+        url,
+        token,
+        is_named=bool(server or environ.get(SERVER_VARIABLE)),
+        is_login=login is not None,
+        trust=environ.get(_TRUST_VARIABLE) or None,
+    )
+
+
+def named_server(server: str | None = None, environ: Mapping[str, str] | None = None) -> str:
+    named = server or (os.environ if environ is None else environ).get(SERVER_VARIABLE)
+    url = (named or DEFAULT_SERVER).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url!r} is not an http:// or https:// URL", hint=f"for example {DEFAULT_SERVER}")
+    return url

@@ -33,9 +33,11 @@ A wrong value is an error that says where it stands: `trilens.yaml:3:5`, `--list
 given twice an error too. Durations are written as Prometheus writes them (`15s`, `1h30m`, `30d`), sizes
 like `512MiB`. Relative paths in a file are relative to that file. The secrets of `source` and
 `remote_write` that are given by file are read again for every request, so they may rotate; tokens and
-headers are printable ASCII. `trilens config check FILE` reads a file as the server would. A running server
-takes over changed `scrape`, `rules`, `alerting`, `prices`, `budgets` and `cure` sections on SIGHUP or a POST
-to `/-/reload`; everything else needs a restart.
+headers are printable ASCII. A secret is given itself or by file (`token` or `token_file`): both in one place
+are an error, and either in the environment wins over both in the file. `trilens config check FILE` reads a
+file as the server would. A running server takes over changed `scrape`, `rules`, `alerting`, `prices`,
+`budgets` and `cure` sections and `access.grants` on SIGHUP or a POST to `/-/reload`; everything else needs a
+restart.
 
 ```yaml
 server:
@@ -53,7 +55,7 @@ scrape:
 ```
 
 The client commands read `TRILENS_SERVER` (the server's URL, http://127.0.0.1:9333 when it is not set), and
-`TRILENS_TOKEN` or `TRILENS_TOKEN_FILE`.
+`TRILENS_TOKEN` or `TRILENS_TOKEN_FILE`; else what [`trilens login`](cli.md#trilens-login) keeps for it.
 """
 
 

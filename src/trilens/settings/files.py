@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def stamp_of(file: Path) -> tuple[int, int, int]:
+    """Changes when the file does; a mounted secret is a link to another file then. Raises OSError."""
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def read_text(file: Path, what: str) -> str:
     """`what` is the file's role in the error: "cannot read `what` `file`: No such file or directory"."""
     try:

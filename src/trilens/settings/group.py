@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr, model_validator
 
 from trilens.model.errors import ConfigError
 from trilens.settings.files import read_text
@@ -18,6 +18,19 @@ class Group(BaseModel):
     """Read once, never changed; a key it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    @model_validator(mode="after")
+    def _itself_or_by_file(self) -> Self:
+        """One of two would count, and nobody could tell which."""
+        for name in type(self).model_fields:
+            if getattr(self, name) is not None and getattr(self, by_file(name), None) is not None:
+                raise ValueError(f"give {name} or {by_file(name)}, not both")
+        return self
+
+
+def by_file(name: str) -> str:
+    """The setting that names a file with the value of this one."""
+    return f"{name}_file"
 
 
 def _split(value: Any) -> Any:

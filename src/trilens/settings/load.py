@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from trilens.model.errors import ConfigError, UnknownSetting
 from trilens.settings.explain import explain
+from trilens.settings.group import by_file
 from trilens.settings.tree import ENVIRONMENT_PREFIX, Settings, leaves
 from trilens.settings.yaml_file import Place, read_yaml
 
@@ -54,6 +55,9 @@ def load_settings(
         group, _, key = path.partition(".")
         section = tree.setdefault(group, {})
         if isinstance(section, dict):  # or the validation will say that it is not
+            for other in (by_file(key), key.removesuffix(by_file(""))):
+                if other != key and f"{group}.{other}" not in origins:
+                    section.pop(other, None)  # the file's way to say the same thing
             section[key] = value
             origins[path] = origin
     return validate(tree, document, origins).read_from(document)

@@ -23,5 +23,13 @@ class QuerySettings(Group):
         description="How old a sample may be and still be an instant selector's value.",
     )
     concurrency: int = Field(
-        default=8, ge=1, description="Queries evaluated side by side; more wait their turn."
+        default=8,
+        ge=1,
+        description="Queries evaluated side by side; more wait their turn. One identity has three quarters "
+        "of these places at the most.",
+    )
+    per_identity: int = Field(
+        default=256,
+        ge=1,
+        description="Queries of one identity that run or wait at once; beyond it the answer is 429.",
     )

@@ -147,8 +147,6 @@ class WebhookSettings(ReceivingEndpoint):
     @model_validator(mode="after")
     def _has_an_address(self) -> Self:
         _one_of(self.url, self.url_file, "url")
-        if self.secret is not None and self.secret_file is not None:
-            raise ValueError("give secret or secret_file, not both")
         return self
 
     def read_url(self) -> str:

@@ -19,7 +19,8 @@ class ServerSettings(ServiceSettings):
 
     listen: str = Field(
         default="127.0.0.1:9333",
-        description="Address and port. On anything but loopback a token is required.",
+        description="Address and port. On anything but loopback a token is required, or one of the other "
+        "ways in that `access` has.",
     )
     external_url: str | None = Field(
         default=None,
@@ -33,7 +34,14 @@ class ServerSettings(ServiceSettings):
     max_connections: int = Field(
         default=512,
         ge=1,
-        description="Connections and running requests held at once; beyond it the answer is 503.",
+        description="Connections held at once, from when they are accepted, and running requests; beyond it "
+        "the answer is 503.",
+    )
+    max_connections_per_address: int | None = Field(
+        default=None,
+        ge=1,
+        description="Of these, how many one address (of IPv6, each /64) may hold; half of them by default. "
+        "Loopback and the proxies in `access.proxy.trusted` may hold all.",
     )
     max_body: ByteSize = Field(
         default=ByteSize(32 * 1024**2), description="The largest request body taken, remote write included."
@@ -52,6 +60,11 @@ class ServerSettings(ServiceSettings):
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query:
             raise ValueError(f"{value!r} is not an address such as https://trilens.example")
         return value.rstrip("/")
+
+    @property
+    def is_https(self) -> bool:
+        """As browsers see it: a proxy may speak it for us."""
+        return self.tls_cert_file is not None or (self.external_url or "").startswith("https://")
 
     @property
     def links_begin(self) -> str:

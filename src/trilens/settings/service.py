@@ -57,14 +57,15 @@ class ServiceSettings(Group):
     def read_token(self) -> str | None:
         return read_header_secret(self.token, self.token_file, f"the {self.group} token")
 
-    def required_token(self) -> str | None:
-        """The token to ask for; raises when the address is reachable from elsewhere and there is none."""
+    def required_token(self, *, is_guarded: bool = False, other_ways: str = "") -> str | None:
+        """The token to ask for; raises when the address is reachable from elsewhere and there is none, unless
+        something else finds out who asks. `other_ways` to do so are told with the error."""
         token = self.read_token()
-        if token is None and not self.on_loopback:
+        if token is None and not self.on_loopback and not is_guarded:
             raise ConfigError(
                 f"refusing to listen on {self.listen} without a token: anyone could read everything",
                 hint=f"set {self.group}.token or {self.group}.token_file "
-                f"(TRILENS_{self.group.upper()}_TOKEN), or listen on 127.0.0.1",
+                f"(TRILENS_{self.group.upper()}_TOKEN){other_ways}, or listen on 127.0.0.1",
             )
         return token
 

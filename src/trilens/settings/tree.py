@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from trilens.settings.access import AccessSettings
 from trilens.settings.agent import AgentSettings
 from trilens.settings.agents import AgentsSettings
 from trilens.settings.alerting import AlertingSettings
@@ -19,6 +20,7 @@ from trilens.settings.ledger import LedgerSettings
 from trilens.settings.ownership import OwnershipSettings
 from trilens.settings.prices import PricesSettings
 from trilens.settings.query import QuerySettings
+from trilens.settings.replicas import ReplicasSettings
 from trilens.settings.rules import RulesSettings
 from trilens.settings.scrape import ScrapeSettings
 from trilens.settings.server import ServerSettings
@@ -37,7 +39,15 @@ ENVIRONMENT_PREFIX = "TRILENS_"
 
 class Settings(Group):
     server: ServerSettings = Field(default_factory=ServerSettings, description="Listening, access, logs.")
+    access: AccessSettings = Field(
+        default_factory=AccessSettings,
+        description="Who may come in, and do what: [security.md](security.md).",
+    )
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Where samples are kept.")
+    replicas: ReplicasSettings = Field(
+        default_factory=ReplicasSettings,
+        description="Several servers of which one works at a time: [scale.md](scale.md#several-servers).",
+    )
     query: QuerySettings = Field(default_factory=QuerySettings, description="Limits of a query.")
     scrape: ScrapeSettings = Field(default_factory=ScrapeSettings, description="What is scraped.")
     rules: RulesSettings = Field(default_factory=RulesSettings, description="Recording and alerting rules.")
@@ -98,6 +108,10 @@ class Settings(Group):
 
     _document: YamlFile | None = PrivateAttr(default=None)
 
+    def required_token(self) -> str | None:
+        """The server's own token; raises ConfigError where anybody could come in."""
+        return self.server.required_token(is_guarded=self.access.has_door, other_ways=self.access.ways_in)
+
     @property
     def base_dir(self) -> Path:
         """What relative paths inside the inline scrape configuration are relative to."""
@@ -143,6 +157,15 @@ class Settings(Group):
             raise ValueError(
                 f"exporters, annotations or monitors of the cluster {asked[0]!r} are to be scraped, but "
                 "source.url sends every query to another server; let that one scrape, or leave source.url out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _replicas_find_the_data(self) -> Settings:
+        if self.replicas.lease is not None and self.storage.url is None:
+            raise ValueError(
+                "replicas.lease is set, but each server would have its own data: name a ClickHouse server in "
+                "storage.url"
             )
         return self
 

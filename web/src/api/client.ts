@@ -117,7 +117,7 @@ function errorOf(response: Response, answer: Record<string, unknown>, token: str
   const told = hint !== "" && whole.endsWith(` (${hint})`) ? whole.slice(0, -hint.length - 3) : whole;
   if (status === 401) {
     refused(token);
-    return new ApiError("auth", "The server wants a token.", 401, "Enter it at the top of the page.", answer);
+    return new ApiError("auth", "The server does not know you.", 401, "The top of the page says how to log in.", answer);
   }
   const waitMs = 1000 * (Number(response.headers.get("Retry-After")) || 0); // a date is left alone
   const [what, todo] = UNTOLD[status] ?? [`The server answers ${status}.`, status >= 500 ? A_FAULT : ""];

@@ -23,6 +23,10 @@ export function giveToken(token: string): void {
   untilToken.call();
 }
 
+export function forgetToken(): void {
+  sessionStorage.removeItem(KEPT);
+}
+
 /** `sent` is what the ask carried: by now there may be a newer one. */
 export function refused(sent: string): void {
   if (sent === keptToken()) tokenWish.set(sent === "" ? "wanted" : "refused");

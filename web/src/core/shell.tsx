@@ -1,6 +1,7 @@
 // What surrounds every page: navigation, the span of time, the theme, the palette, what is wrong with the server.
 import { useEffect, useState } from "preact/hooks";
 import { pages } from "../pages";
+import { Account } from "./account";
 import { PageOf, useLoadedPages } from "./page";
 import { Palette } from "./palette";
 import { RangePicker } from "./range_picker";
@@ -56,6 +57,7 @@ export function Shell() {
           <button type="button" class="theme" onClick={toggleTheme} aria-label={`Theme: ${theme}. Change it.`}>
             {theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}
           </button>
+          <Account />
         </div>
       </header>
       <Trouble />

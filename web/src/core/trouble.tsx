@@ -1,6 +1,7 @@
 // What is wrong with all of the server, said once at the top of the page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { awaySinceMs, heardMs, untilBack } from "../api/standing";
+import { me, wayIn } from "../api/me";
 import { canBeToken, giveToken, tokenWish } from "../api/token";
 import { useWatched } from "../api/watched";
 import { clock } from "../format/time";
@@ -40,7 +41,8 @@ function TokenForm({ isRefused }: { isRefused: boolean }) {
   const [typed, setTyped] = useState("");
   const [isImpossible, setImpossible] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  const byLogin = useWatched(me)?.ways.includes("oidc") ?? false;
+  useEffect(() => (byLogin ? undefined : field.current?.focus()), [byLogin]);
   const give = (event: Event) => {
     event.preventDefault();
     const token = typed.trim();
@@ -52,14 +54,22 @@ function TokenForm({ isRefused }: { isRefused: boolean }) {
     <form class="notice notice-warning trouble" aria-label="Trouble" onSubmit={give}>
       <div>
         <div role="alert">
-          <h1>{isRefused ? "The server does not take this token" : "This server wants a token"}</h1>
+          <h1>{isRefused ? "The server does not take this token" : byLogin ? "You are not logged in" : "This server wants a token"}</h1>
           {isRefused && <p>It is another one, or it has been changed meanwhile.</p>}
           {isImpossible && <p>A token has letters, digits and signs only, and no space.</p>}
         </div>
-        <p class="soft">
-          Whoever runs the server has it: <code>server.token</code> in its settings, or the file <code>server.token_file</code>. It is kept
-          for this tab, until it is closed.
-        </p>
+        {byLogin ? (
+          <p>
+            <a class="main-action" href={wayIn()}>
+              Log in
+            </a>{" "}
+            <span class="soft">or with a token, which is kept for this tab, until it is closed.</span>
+          </p>
+        ) : (
+          <p class="soft">
+            Whoever runs the server has it, or makes one for you: <code>trilens token create</code>. It is kept for this tab, until it is closed.
+          </p>
+        )}
       </div>
       <label>
         Token{" "}

@@ -27,7 +27,7 @@ export function Failed({ error, reload }: { error: ApiError; reload?: () => void
   if (error.kind === "network" || error.kind === "auth") {
     return (
       <div class="state" role="status">
-        Not known yet: {error.kind === "auth" ? "waiting for the token." : "waiting for the server."}
+        Not known yet: {error.kind === "auth" ? "waiting for you to log in." : "waiting for the server."}
       </div>
     );
   }

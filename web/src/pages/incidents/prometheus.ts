@@ -18,7 +18,7 @@ export interface Rule {
   state: "inactive" | "pending" | "firing";
   duration: number;
   annotations: Record<string, string>;
-  blind?: { missing: string[]; remedy: string };
+  blind?: { missing: string[]; inputs: string[]; remedy: string };
 }
 
 export interface RuleGroup {

@@ -1,0 +1,134 @@
+"""Addresses that programs tell, for their metrics to be scraped: a program may tell of itself alone.
+
+Whoever may send records is no one who writes settings. Without this, he could have the server ask anything
+that it can reach: its own loopback, the credentials of its machine, other machines behind the same wall.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from trilens.collect.reach import EVERYWHERE, Reach, plain_address
+from trilens.model.errors import Forbidden, IntakeError
+from trilens.serve.access.callers import site_of
+from trilens.serve.access.gate import CALLER
+from trilens.serve.access.name_lookup import NameLookup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from starlette.requests import Request
+
+    from trilens.serve.access.callers import Caller
+    from trilens.settings.tree import Settings
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED: Final = 4_096
+
+
+class ToldAddresses:
+    """Of one event loop. `pods` are the addresses of all pods that are known, where these count, too."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        pods: Callable[[], Collection[str]] = tuple,
+        names: NameLookup | None = None,
+    ) -> None:
+        access = settings.access
+        self._networks = (*access.told_networks, *(EVERYWHERE if access.told_addresses == "any" else ()))
+        self._pods = pods if access.told_addresses == "pods" else tuple
+        self._names = names or NameLookup()
+        self._own_port = settings.server.address[1]
+        self._warned: set[str] = set()
+
+    async def admitted(self, told: str, peer: str) -> str:
+        """The address that `told`, host:port from `peer`, stands for; a name is not asked about again.
+        Raises Forbidden. Waits a little for a name server where it is a name."""
+        host, _, port = told.rpartition(":")
+        found = await self._address_of(host.strip("[]"), peer)
+        if found is None:
+            raise Forbidden(f"{told!r} is not scraped: no address is known for it")
+        if not self._is_own_word(found, peer):
+            raise Forbidden(
+                f"{told!r} is not scraped: it is not the address of who tells it, which is {peer}",
+                hint="see access.told_addresses and access.told_networks",
+            )
+        if int(port) == self._own_port and is_here(found):
+            raise Forbidden(f"{told!r} is not scraped: that is this server")
+        return f"[{found}]:{port}" if ":" in found else f"{found}:{port}"
+
+    async def admitted_or_none(self, told: str, peer: str) -> str | None:
+        """For what is to be kept all the same."""
+        try:
+            return await self.admitted(told, peer)
+        except (Forbidden, ValueError) as e:
+            if told not in self._warned and len(self._warned) < _REMEMBERED:
+                self._warned.add(told)
+                log.warning("an address that was told is not used", extra={"error": str(e)[:300]})
+            return None
+
+    async def _address_of(self, host: str, peer: str) -> str | None:
+        if (known := _plain(host)) is not None:
+            return known
+        found = await self._names.address_of(host, site_of(peer))
+        return _plain(found) if found is not None else None
+
+    def _is_own_word(self, found: str, peer: str) -> bool:
+        address, teller = plain_address(found), plain_address(peer)
+        if address is None:
+            return False
+        if teller is not None and (address == teller or (teller.is_loopback and is_here(found))):
+            return True
+        if self._networks and Reach(self._networks).allows(found):
+            return True
+        return found in self._pods() and Reach().allows(found)
+
+
+def teller_of(request: Request) -> str:
+    """The connection's other end, or whom a trusted proxy says that it stands for."""
+    caller: Caller | None = request.scope.get(CALLER)
+    if caller is not None:
+        return caller.client or caller.peer
+    return request.client.host if request.client is not None else ""
+
+
+def is_here(address: str) -> bool:
+    """Whether it is one of this machine: nobody else's can be bound."""
+    plain = plain_address(address)
+    if plain is None:
+        return False
+    family = socket.AF_INET if plain.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(plain), 0))
+        except OSError:
+            return False
+    return not plain.is_multicast
+
+
+class PodAddresses:
+    """Those of the pods that are followed now, asked for again by who looks at programs."""
+
+    def __init__(self, ask: Callable[[], Collection[str]]) -> None:
+        self._ask = ask
+        self._known: frozenset[str] = frozenset()
+
+    def __call__(self) -> Collection[str]:
+        return self._known
+
+    def look(self) -> None:
+        try:
+            self._known = frozenset(self._ask())
+        except IntakeError as e:
+            log.warning("addresses of pods are as they were", extra={"error": str(e)})
+
+
+@lru_cache(_REMEMBERED)
+def _plain(text: str) -> str | None:
+    plain = plain_address(text)
+    return str(plain) if plain is not None else None

@@ -1,0 +1,168 @@
+"""Headers that say who asks: believed of a proxy that is trusted, and of nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from memory_api import Api
+from trilens.model.errors import ConfigError
+from trilens.settings.load import load_settings
+
+PROXY, STRANGER = "10.1.2.3", "192.0.2.7"
+GRANTS = [
+    {"users": ["ada"], "rights": ["fix"]},
+    {"groups": ["ops"], "rights": ["admin"]},
+    {"groups": ["nlp"], "rights": ["read"], "teams": ["nlp"]},
+]
+
+
+def api_behind_proxy(**proxy: Any) -> Api:
+    return Api(
+        overrides={"access.proxy": {"trusted": ["10.0.0.0/8", "fd00::/8"], **proxy}, "access.grants": GRANTS}
+    )
+
+
+async def asked(api: Api, peer: str, path: str = "/auth/me", method: str = "GET", **headers: str) -> Any:
+    inside = httpx.ASGITransport(api.build(), client=(peer, 4711))
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        return await client.request(method, path, headers=sent)
+
+
+async def who(api: Api, peer: str, **headers: str) -> str | None:
+    name: str | None = (await asked(api, peer, **headers)).json()["data"]["name"]
+    return name
+
+
+async def test_only_a_trusted_connection_is_believed() -> None:
+    api = api_behind_proxy()
+    assert await who(api, PROXY, X_Forwarded_User="ada") == "ada"
+    assert await who(api, "::ffff:10.1.2.3", X_Forwarded_User="ada") == "ada"
+    assert await who(api, "fd00::1", X_Forwarded_User="ada") == "ada"
+    assert await who(api, STRANGER, X_Forwarded_User="ada") is None
+    claims = {"X_Forwarded_For": PROXY, "Forwarded": f"for={PROXY}", "X_Real_IP": PROXY}
+    assert await who(api, STRANGER, X_Forwarded_User="ada", **claims) is None
+    answer = await asked(api, STRANGER, "/api/v1/query?query=1", X_Forwarded_User="ada")
+    assert answer.status_code == 401
+
+
+async def test_groups_have_what_they_were_granted() -> None:
+    api = api_behind_proxy()
+    me = (await asked(api, PROXY, X_Forwarded_User="eve", X_Forwarded_Groups="dev, ops,nlp")).json()["data"]
+    assert [one["rights"] for one in me["grants"]] == [["admin"], ["read"]]
+    assert await who(api, PROXY, X_Forwarded_User="eve", X_Forwarded_Groups="dev") is None
+    assert await who(api, PROXY, X_Forwarded_Groups="ops") is None
+    assert await who(api, PROXY, X_Forwarded_User=" ", X_Forwarded_Groups="ops") is None
+
+
+async def test_two_users_are_nobody() -> None:
+    """A proxy that adds its header to those of the client must not let the client choose."""
+    inside = httpx.ASGITransport(api_behind_proxy().build(), client=(PROXY, 4711))
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        twice = [("X-Forwarded-User", "ada"), ("X-Forwarded-User", "eve")]
+        assert (await client.get("/auth/me", headers=twice)).json()["data"]["name"] is None
+
+
+async def test_a_secret_of_the_proxy_is_asked_for_where_there_is_one() -> None:
+    api = api_behind_proxy(secret="between us")
+    assert await who(api, PROXY, X_Forwarded_User="ada") is None
+    assert await who(api, PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="guessed") is None
+    assert await who(api, PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="between us") == "ada"
+
+
+async def test_what_a_stranger_claims_is_taken_out_of_the_request() -> None:
+    from starlette.datastructures import Headers
+
+    access = api_behind_proxy()._access().access
+    scope: dict[str, Any] = {
+        "client": (STRANGER, 1),
+        "headers": [(b"x-forwarded-user", b"ada"), (b"x-forwarded-groups", b"ops"), (b"accept", b"*/*")],
+    }
+    assert [door.identify(scope, Headers(scope=scope)) for door in access.doors] == [None, None]
+    assert scope["headers"] == [(b"accept", b"*/*")]
+
+
+async def test_a_page_of_another_site_cannot_use_the_word_of_the_proxy() -> None:
+    api = api_behind_proxy()
+    ops = {"X_Forwarded_User": "eve", "X_Forwarded_Groups": "ops"}
+    for foreign in ({}, {"Origin": "https://evil.example"}, {"Sec_Fetch_Site": "same-site"}):
+        assert (await asked(api, PROXY, "/-/reload", "POST", **ops, **foreign)).status_code == 403
+    for own in ({"Origin": "http://localhost"}, {"Sec_Fetch_Site": "same-origin"}):
+        assert (await asked(api, PROXY, "/-/reload", "POST", **ops, **own)).status_code == 200
+
+
+async def test_the_audit_has_the_client_that_the_proxy_saw() -> None:
+    api = api_behind_proxy()
+    own = {"Origin": "http://localhost", "X_Forwarded_User": "eve", "X_Forwarded_Groups": "ops"}
+    chain = f"203.0.113.9, {STRANGER}, 10.9.9.9"  # the first was told by the client itself
+    await asked(api, PROXY, "/-/reload", "POST", X_Forwarded_For=chain, **own)
+    (entry,) = api.audit.entries.values()
+    assert (entry.who, entry.how, entry.peer, entry.client) == ("eve", "proxy", PROXY, STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("access", "why"),
+    [
+        ({"proxy": {"trusted": ["10.0.0.0/33"]}, "grants": GRANTS}, "is not a network"),
+        ({"proxy": {"trusted": []}, "grants": GRANTS}, "trusted"),
+        ({"proxy": {"trusted": ["10.0.0.0/8"]}}, "need grants"),
+        ({"grants": GRANTS}, "they need oidc or proxy"),
+        ({"proxy": {"trusted": ["10.0.0.0/8"], "user_header": None}, "grants": GRANTS}, "with a user_header"),
+        ({"proxy": {"trusted": ["10.0.0.0/8"], "user_header": None, "secret": "x"}}, "a secret is for"),
+        ({"proxy": {"trusted": ["10.0.0.0/8", "0.0.0.0/0"]}, "grants": GRANTS}, "is everybody"),
+        ({"proxy": {"trusted": ["::/0"], "user_header": None}}, "is everybody"),
+        ({"proxy": {"trusted": ["10.0.0.0/8"]}, "grants": [{"rights": ["read"]}]}, "name users or groups"),
+        (
+            {"oidc": {"issuer": "http://login.example", "client_id": "x"}, "grants": GRANTS},
+            "must be https",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense(access: dict[str, Any], why: str) -> None:
+    overrides = {f"access.{name}": value for name, value in access.items()}
+    with pytest.raises(ConfigError, match=why):
+        load_settings(overrides=overrides, environ={})
+
+
+async def test_one_that_only_speaks_tls_says_from_where_and_not_who() -> None:
+    proxy = {"trusted": ["10.0.0.0/8"], "user_header": None}
+    api = Api(
+        overrides={"access.proxy": proxy, "server.token": "s3cret-s3cret", "access.failures_per_s": 0.1}
+    )
+    assert await who(api, PROXY, X_Forwarded_User="ada") is None
+    inside = httpx.ASGITransport(api.build(), client=(PROXY, 4711))
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        for stranger, status in ((STRANGER, 401), (STRANGER, 429), ("192.0.2.8", 401)):
+            answer = await client.get("/api/v1/targets", headers={"X-Forwarded-For": stranger})
+            assert answer.status_code == status
+    await asked(
+        api, PROXY, "/-/reload", "POST", X_Forwarded_For="192.0.2.9", Authorization="Bearer s3cret-s3cret"
+    )
+    told = [(one.kind.value, one.client) for one in api.audit.entries.values()]
+    assert told[-1] == ("change", "192.0.2.9")
+
+
+def test_one_that_only_speaks_tls_is_no_way_in() -> None:
+    overrides = {"access.proxy": {"trusted": ["10.0.0.0/8"], "user_header": None}}
+    settings = load_settings(overrides={**overrides, "server.listen": "0.0.0.0:9333"}, environ={})
+    with pytest.raises(ConfigError, match="this one has no user_header and identifies nobody"):
+        settings.required_token()
+
+
+def test_a_server_for_others_needs_one_way_in() -> None:
+    listen = {"server.listen": "0.0.0.0:9333"}
+    ways = {"access.proxy": {"trusted": ["10.0.0.0/8"]}, "access.grants": GRANTS}
+    for overrides, is_guarded in ((listen, False), ({**listen, **ways}, True)):
+        settings = load_settings(overrides=overrides, environ={})
+        assert settings.access.has_door == is_guarded
+        if is_guarded:
+            assert settings.required_token() is None
+        else:
+            with pytest.raises(ConfigError) as caught:
+                settings.required_token()
+            for way in ("server.token_file", "access.tokens_file", "access.oidc", "access.proxy"):
+                assert way in str(caught.value)
+            assert "user_header" not in str(caught.value)
