@@ -1,0 +1,54 @@
+"""What a row of the torture table is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+_WHOLE: Final = 0.99  # a timer may end a moment early
+
+
+class Wanted(NamedTuple):
+    """How long, and where it keeps what it needs to go on. What is in the folder counts: whoever begins anew
+    has emptied it before."""
+
+    folder: Path
+    length: float  # seconds, or times
+
+    def is_whole(self, done: float) -> bool:
+        return done >= _WHOLE * self.length
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`done` in the row's own unit, as it was measured. `told` are the figures in a line; `more` goes below
+    the table."""
+
+    passed: bool
+    done: float
+    told: str
+    more: str = ""
+    was_run: bool = True  # False where something that it needs is not there: that says nothing of Trilens
+
+    @property
+    def is_missed(self) -> bool:
+        return self.was_run and not self.passed
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    what: str
+    goal: str
+    length: float
+    unit: str  # "s" or "times"
+    run: Callable[[Wanted], Outcome]
+
+    def is_whole(self, done: float) -> bool:
+        """Whether it was as long as the table asks; one that was tried for a while was not."""
+        return done >= _WHOLE * self.length
