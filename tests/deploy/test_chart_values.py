@@ -1,0 +1,254 @@
+"""Each value of the chart has its effect, and a wrong one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from chart import ALONE, BESIDE, LARGE, VALUES, of_kind, one_of, pod_of, refusal, settings_of, template
+
+from trilens.diagnose.scheduling.nodes import GPU_LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+Objects = tuple[Json, ...]
+EFFECTS = [
+    (effect, tuple(dict.fromkeys(one["set"] for one in together)))
+    for together in yaml.safe_load_all((Path(__file__).parent / "value_effects.yaml").read_text())
+    for effect in together
+]
+PLACES = {
+    "server": ("StatefulSet", "spec", "template", "spec"),
+    "agent": ("DaemonSet", "spec", "template", "spec"),
+    "settings": ("ConfigMap trilens", "data", "trilens.yaml"),
+    "agent settings": ("ConfigMap trilens-agent", "data", "trilens.yaml"),
+}
+
+
+@pytest.mark.parametrize(
+    ("effect", "settings"), EFFECTS, ids=[f"{effect['set']} at {effect['at']}" for effect, _ in EFFECTS]
+)
+def test_a_value_has_its_effect(effect: Json, settings: tuple[str, ...]) -> None:
+    assert standing(template(), effect["at"]) == effect["before"]
+    assert standing(template(*settings), effect["at"]) == effect["then"]
+
+
+def test_every_value_is_tried() -> None:
+    """What is handed on as it is, is one value. Checks have tests of their own."""
+    handed_on = ("resources", "probes", "podSecurityContext", "securityContext", "affinity", "updateStrategy")
+
+    def known_as(value: str) -> str:
+        keys = value.partition("[")[0].split(".")
+        end = next((n for n, key in enumerate(keys, 1) if key in handed_on), len(keys))
+        return ".".join(keys[:end])
+
+    words = [word.partition("=")[0] for effect, _ in EFFECTS for word in effect["set"].split(",")]
+    tried = {known_as(word) for word in words}
+    values = {known_as(value) for value in values_of(yaml.safe_load(VALUES.read_text()))}
+    untried = {one for one in values - tried if not any(word.startswith(f"{one}.") for word in tried)}
+    assert {one for one in untried if not one.endswith(".check")} == set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("servr.replicas=2", "servr is not allowed"),
+        ("server.resource.limits.cpu=1", "resource is not allowed"),
+        ("agent.needs.kmsg.enabled=true", "kmsg is not allowed"),
+        ("server.replicas=0", "server.replicas"),
+        ("server.replicas=two", "server.replicas"),
+        ("server.persistence.size=many", "server.persistence.size"),
+        ("server.service.type=External", "server.service.type"),
+        ("server.service.port=99999", "server.service.port"),
+        ("server.ingress.enabled=true", "server.ingress.host"),
+        ("cluster.monitors=some", "cluster.monitors"),
+        ("cluster.name=", "cluster.name"),
+        ("agent.needs.kernelLog.from=dmesg", "agent.needs.kernelLog.from"),
+        ("agent.needs.podLogs.hostPath=logs", "agent.needs.podLogs.hostPath"),
+        ("image.pullPolicy=Sometimes", "image.pullPolicy"),
+        ("serviceMonitor.interval=soon", "serviceMonitor.interval"),
+        ("secretMounts[0].name=x", "mountPath is required"),
+        ("keda.services[0].name=x", "engine is required"),
+        ("keda.services[0].name=x,keda.services[0].namespace=y,keda.services[0].engine=gpt", "engine"),
+        ("server.podDisruptionBudget.maxUnavailable=0", "server.podDisruptionBudget.maxUnavailable"),
+        ("server.podDisruptionBudget.maxUnavailable=0%", "server.podDisruptionBudget.maxUnavailable"),
+        ("image.agent.digest=latest", "image.agent.digest"),
+        ("secret.serverTokenKey=token,secret.agentTokenKey=token", "secret.agentTokenKey"),
+        ("server.replicas=2", "set config.storage.url"),
+        ("server.replicas=2,config.storage.url=u,server.persistence.existingClaim=c", "for one replica"),
+        ("server.enabled=false", "secret.existingSecret"),
+        ("server.enabled=false,agent.enabled=false,secret.existingSecret=s", "one of them at least"),
+        (
+            "server.enabled=false,secret.existingSecret=s,networkPolicy.enabled=true",
+            "networkPolicy.agentFrom",
+        ),
+        ("agent.hostPort=70000", "agent.hostPort"),
+        ("server.enabled=null", "enabled is required"),
+        ("secret.serverTokenKey=reader-token", "the token that may only read"),
+        *(
+            (f"server.enabled=false,secret.existingSecret=s,server.ingress.host=h,{part}.enabled=true", said)
+            for part in ("server.ingress", "prometheusRule", "dashboards", "keda")
+            for said in [f"{part}.enabled: it belongs to the server"]
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused(settings: str, said: str) -> None:
+    assert said in refusal(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "config=null",
+        "config.storage=null",
+        "config.server=null",
+        "agent.config=null",
+        "cluster.namespaces=null",
+    ],
+)
+def test_what_is_left_empty_is_not_given(settings: str) -> None:
+    """As `config:` and `storage:` of a file whose lines below are comments."""
+    empty = template(settings)
+    assert settings_of(empty) == settings_of(template())
+    assert settings_of(empty, "trilens-agent") == settings_of(template(), "trilens-agent")
+
+
+def test_pods_listen_where_they_are_asked() -> None:
+    for kind, name, section in (
+        ("StatefulSet", "trilens", "server"),
+        ("DaemonSet", "trilens-agent", "agent"),
+    ):
+        (port,) = pod_of(template(), kind)["containers"][0]["ports"]
+        assert settings_of(template(), name)[section]["listen"] == f"0.0.0.0:{port['containerPort']}"
+    settings = settings_of(template("config.server.listen=[::]:9333"))
+    assert settings["server"]["listen"] == "[::]:9333"
+
+
+def test_names_are_none_twice() -> None:
+    """Also where a namespace and a release have names as long as they may be."""
+    objects = template(
+        f"fullnameOverride={'x' * 50},rbac.fix=true,cluster.namespaces={{ml}},server.replicas=2",
+        "config.storage.url=u,networkPolicy.enabled=true,dashboards.enabled=true",
+        f"prometheusRule.enabled=true,secretMounts[0].name={'y' * 63},secretMounts[0].mountPath=/y",
+        namespace="n" * 63,
+    )
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
+    assert sorted(set(names)) == sorted(names)
+    assert all(len(volume["name"]) <= 63 for volume in pod_of(objects, "StatefulSet")["volumes"])
+
+
+def test_agents_run_wherever_a_label_says_that_there_are_gpus() -> None:
+    (terms,) = pod_of(template(), "DaemonSet")["affinity"]["nodeAffinity"].values()
+    says_no = {"operator": "NotIn", "values": ["false", "0"]}
+    assert [one["matchExpressions"] for one in terms["nodeSelectorTerms"]] == [
+        [{"key": label, **says_no}, {"key": label, "operator": "Exists"}] for label in GPU_LABELS
+    ]
+
+
+@pytest.mark.parametrize("given", ["agent.affinity.nodeAffinity.x=y", "agent.nodeSelector.x=y"])
+def test_where_agents_run_may_be_said_instead(given: str) -> None:
+    pod = pod_of(template(given), "DaemonSet")
+    stands = {name: pod[name] for name in ("affinity", "nodeSelector") if name in pod}
+    assert stands in ({"affinity": {"nodeAffinity": {"x": "y"}}}, {"nodeSelector": {"x": "y"}})
+
+
+def test_another_version_of_the_chart_alone_restarts_no_pod() -> None:
+    for kind in ("StatefulSet", "DaemonSet"):
+        (made,) = of_kind(template(), kind)
+        assert "helm.sh/chart" in made["metadata"]["labels"]
+        assert "helm.sh/chart" not in made["spec"]["template"]["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("values", [VALUES, BESIDE, ALONE, LARGE], ids=lambda file: file.stem)
+def test_the_server_needs_no_privilege(values: Path) -> None:
+    pod = pod_of(template(values=values), "StatefulSet")
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not any("hostPath" in volume for volume in pod["volumes"])
+
+
+def test_an_agent_gets_no_token_of_the_cluster() -> None:
+    assert pod_of(template(), "DaemonSet")["automountServiceAccountToken"] is False
+    assert [one["key"] for one in pod_of(template(), "DaemonSet")["volumes"][1]["secret"]["items"]] == [
+        "agent-token"
+    ]
+
+
+def test_beside_a_prometheus_that_one_has_the_samples() -> None:
+    objects = template(values=BESIDE)
+    assert "source" in settings_of(objects)
+    assert "exporters" not in settings_of(objects)["kubernetes"]["clusters"]["main"]
+    assert {"ServiceMonitor", "PrometheusRule"} <= {one["kind"] for one in objects}
+    endpoints = one_of(objects, "ServiceMonitor")["spec"]["endpoints"]
+    jobs = {one["path"]: one["relabelings"] for one in endpoints}
+    assert [("metricRelabelings" in one, one.get("params")) for one in endpoints] == [
+        (False, None),
+        (True, {"own": ["true"]}),
+    ]
+    assert endpoints[1]["metricRelabelings"] == [{"action": "labeldrop", "regex": "instance"}]
+    no_own_pod = {"action": "labeldrop", "regex": "container|endpoint|namespace|pod|service"}
+    # The name that rules look for, and none twice: `up` of two paths of one job would be one series.
+    assert jobs == {
+        "/metrics": [{"targetLabel": "job", "replacement": "trilens"}],
+        "/metrics/workloads": [{"targetLabel": "job", "replacement": "trilens-workloads"}, no_own_pod],
+    }
+    agents = one_of(objects, "ServiceMonitor", "trilens-agent")["spec"]["endpoints"][0]["relabelings"]
+    assert no_own_pod in agents
+
+
+def test_alone_it_finds_exporters_itself() -> None:
+    objects = template(values=ALONE)
+    assert settings_of(objects)["kubernetes"]["clusters"]["main"]["exporters"] is True
+    assert not {"ServiceMonitor", "PrometheusRule"} & {one["kind"] for one in objects}
+
+
+def test_large_has_several_servers_on_one_clickhouse() -> None:
+    objects = template(values=LARGE)
+    assert of_kind(objects, "StatefulSet")[0]["spec"]["replicas"] == 3
+    assert settings_of(objects)["storage"]["password_file"] == "/etc/trilens/shared/clickhouse-password"
+    mounts = pod_of(objects, "StatefulSet")["containers"][0]["volumeMounts"]
+    assert "/etc/trilens/shared" in {one["mountPath"] for one in mounts}
+    assert one_of(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def standing(objects: Objects, place: str) -> object:
+    """What stands at a place of value_effects.yaml."""
+    first, *rest = place.split("/")
+    if "app.kubernetes.io" in rest:  # a key with a slash in it
+        at = rest.index("app.kubernetes.io")
+        rest[at : at + 2] = ["/".join(rest[at : at + 2])]
+    if first == "how many":
+        return len(of_kind(objects, rest[0]))
+    first, *before = PLACES.get(first, (first,))
+    kind, _, name = first.partition(" ")
+    found: Any = next((one for one in of_kind(objects, kind) if name in ("", one["metadata"]["name"])), None)
+    for key in (*before, *rest):
+        found = _inside(found, key)
+    return found
+
+
+def _inside(found: Any, key: str) -> Any:
+    if isinstance(found, list):
+        if "=" in key:
+            name, _, value = key.partition("=")
+            return next((one for one in found if one.get(name) == value), None)
+        return found[int(key)] if -len(found) <= int(key) < len(found) else None
+    inner = found.get(key) if isinstance(found, dict) else None
+    return yaml.safe_load(inner) if key == "trilens.yaml" and inner else inner
+
+
+def values_of(tree: Json, before: str = "") -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from values_of(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}"

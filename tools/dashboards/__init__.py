@@ -1,0 +1,1 @@
+"""Grafana dashboards, made by code: `python -m tools.dashboards` writes them into the Helm chart."""
