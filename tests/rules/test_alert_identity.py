@@ -39,6 +39,8 @@ ABOUT: Final[dict[str, set[str]]] = {
     "a queue": {"cluster", "cluster_queue", "flavor", "resource"},
     "a budget": {"of", "name", "currency", "team", "namespace", "cluster", "window"},
     "money of a cluster": {"cluster", "currency", "team", "bucket", "gpu_model"},
+    "Trilens itself": {"job", "instance", "cluster", "intake", "rule_group", "receiver", "outlet", "code"},
+    "a disk of its ClickHouse": {"job", "instance", "host", "disk"},
     "a finding": {"id", "code", "finding", "cause"} | set(subject_labels(Subject())),  # as it opened
 }
 # Each of these has a subject of its own that others may not have.

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 TEST_FILES: Final = sorted((HERE / "alerts").glob("*.yml"))
-PAGE: Final = (HERE.parents[1] / "docs" / "alerts.md").read_text(encoding="utf-8")
-LAYERS: Final = {"gpu", "training", "platform", "inference", "money"}
+PAGES: Final = {"trilens": "self-monitoring.md"}  # of a layer; of all others the one page
+PAGE: Final = "\n".join(
+    (HERE.parents[1] / "docs" / name).read_text(encoding="utf-8") for name in ("alerts.md", *PAGES.values())
+)
+LAYERS: Final = {"gpu", "training", "platform", "inference", "money", *PAGES}
+# tests/rules/test_rules_for_others.py
+FOR_OTHERS: Final = ("TrilensDown", "TrilensNobodyLeads", "TrilensStandbyGone", "TrilensWatchdog")
 THRESHOLD: Final = re.compile(r'scalar\(trilens:threshold\{of="(\w+)"\}\)')
 
 
@@ -125,7 +130,8 @@ def test_an_alert_says_what_where_and_what_to_do(rule: AlertingRule) -> None:
     assert labels["severity"] in {*Severity, "{{ $labels.severity }}"}
     assert labels["layer"] in LAYERS
     assert set(texts) == {"summary", "description", "action", "runbook"}
-    assert texts["runbook"] == f"docs/alerts.md#{rule.alert.lower()}"
+    page = PAGES.get(labels["layer"], "alerts.md")
+    assert texts["runbook"] == f"docs/{page}#{rule.alert.lower()}"
     for name in ("summary", "description", "action"):
         assert "\n" not in texts[name]
         assert texts[name].strip() == texts[name] != ""
@@ -220,6 +226,6 @@ def test_the_page_has_what_is_recorded_on_the_way() -> None:
 
 def test_the_page_has_a_section_for_every_alert() -> None:
     sections = {m[1]: m[2] for m in re.finditer(r"^### (\w+)\n(.*?)(?=^##|\Z)", PAGE, re.M | re.S)}
-    assert sorted(sections) == NAMES
+    assert sorted(sections) == sorted([*NAMES, *FOR_OTHERS])
     lacking = [name for name, text in sections.items() if not {"**Means.**", "**Do.**"} <= set(text.split())]
     assert not lacking

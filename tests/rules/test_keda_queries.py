@@ -124,7 +124,7 @@ def tell(
     replica: int,
     at_ms: int,
 ) -> None:
-    place = {"namespace": of["namespace"], "pod": f"{of['name']}-{replica}"}
+    place = {"cluster": "main", "namespace": of["namespace"], "pod": f"{of['name']}-{replica}"}
     target = {**place, "job": "servers", "instance": f"{of['name']}-{replica}:8000"}
     source.add(
         {"__name__": "trilens_workload_pod_info", **place, "workload": of["name"], "kind": "Deployment"},

@@ -8,10 +8,14 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from trilens.model.errors import ServerError
+from trilens.serve.checkup.asked_once import AskedOnce
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SAMPLE: Final = re.compile(r"(?P<name>trilens_\w+)(?:\{(?P<labels>.*)\})? (?P<value>\S+)")
+_TO_STRANGERS: Final = frozenset({"ready", "lacks"})
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -36,12 +40,20 @@ class Server(Protocol):
 
 
 class Evidence:
+    """Thread-safe."""
+
     def __init__(self, client: Server) -> None:
-        self._client = client
+        self._client = AskedOnce(client)
 
     @cached_property
     def readiness(self) -> dict[str, Any]:
-        return self._client.probe("/readyz")
+        told = self._client.probe("/readyz")
+        if told.keys() <= _TO_STRANGERS:
+            raise ServerError(
+                "the server tells how it stands only to who may read all of it",
+                hint="trilens login, or set TRILENS_TOKEN to one that may read, of all teams and clusters",
+            )
+        return told
 
     @cached_property
     def targets(self) -> list[dict[str, Any]]:
@@ -70,6 +82,11 @@ class Evidence:
     @cached_property
     def receivers(self) -> list[dict[str, Any]]:
         return self._listed("/api/receivers")
+
+    @cached_property
+    def backups(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.get("/api/backups")["data"]
+        return found
 
     @cached_property
     def prices(self) -> dict[str, Any]:
@@ -117,8 +134,14 @@ class Evidence:
 
     def ask(self, promql: str) -> list[dict[str, str]]:
         """The labels of the series that a query finds."""
+        return [labels for labels, _ in self.values(promql)]
+
+    def values(self, promql: str) -> list[tuple[dict[str, str], float]]:
+        """The series that a query finds, and what each says."""
+        if (told := self.readiness.get("source")) and not told["reachable"]:
+            raise ServerError(f"{told['url']}, which has the samples, does not answer")
         answer = self._client.post("/api/v1/query", form={"query": promql})
-        return [series["metric"] for series in answer["data"]["result"]]
+        return [(series["metric"], float(series["value"][1])) for series in answer["data"]["result"]]
 
     def why(self, subject: str) -> list[dict[str, Any]]:
         """The verdicts on somebody, the surest first."""

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 from trilens.model.errors import ServerError
-from trilens.serve.checkup import clusters, nodes, programs, samples, watching
+from trilens.serve.checkup import access, backups, clusters, nodes, programs, samples, watching
 from trilens.serve.checkup.finding import Examined, Finding, Layer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trilens.serve.checkup.evidence import Evidence
 
+_AT_ONCE: Final = 6  # layers: a few that wait for somebody who says nothing hold up no others
 OF_A_SERVER: Final = (
-    Layer("store", samples.store_sees, (samples.storage, samples.source, samples.reload)),
+    Layer(
+        "store",
+        samples.store_sees,
+        (
+            samples.storage,
+            samples.slow_disk,
+            samples.recent_window,
+            samples.source,
+            samples.unscraped,
+            samples.reload,
+        ),
+    ),
+    Layer("access", access.access_sees, (access.who_comes_in, access.certificate)),
+    Layer("backups", backups.backups_see, (backups.failed, backups.overdue, backups.beside_the_data)),
     Layer(
         "scrapes",
         samples.scrapes_see,
@@ -39,7 +56,12 @@ OF_A_SERVER: Final = (
 def examine_server(evidence: Evidence) -> list[Examined]:
     """ServerError where it does not answer at all."""
     _ = evidence.readiness
-    return [examined(layer, evidence) for layer in OF_A_SERVER]
+    return examine_layers(OF_A_SERVER, evidence)
+
+
+def examine_layers(layers: Sequence[Layer], evidence: Any) -> list[Examined]:
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="checkup") as pool:
+        return list(pool.map(lambda layer: examined(layer, evidence), layers))
 
 
 def examined(layer: Layer, evidence: Any) -> Examined:

@@ -23,6 +23,11 @@ def records(evidence: Evidence) -> Iterator[Finding]:
         means = "steps of those programs are missing, or come late"
         remedy = "see the server's log; programs of a newer SDK need a newer server"
         yield Finding("records", False, what, means, remedy)
+    if forbidden := evidence.own("trilens_run_records_batches_total", outcome="forbidden"):
+        what = f"{many(forbidden, 'request')} with records of runs came with a token for another cluster"
+        means = "those programs are not seen; their records wait with them"
+        remedy = "see TRILENS_CLUSTER there, and for which clusters its token is: trilens token list"
+        yield Finding("records", False, what, means, remedy)
 
 
 def traces_out(evidence: Evidence) -> Iterator[Finding]:

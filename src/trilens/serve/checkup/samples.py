@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from trilens.serve.checkup.finding import Finding, few, many
 
@@ -11,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.serve.checkup.evidence import Evidence
+
+_LOOKED_BACK_S: Final = 300.0
+_BYTES_A_SERIES: Final = 750  # three chunks of the window, and a little
+# As the alert TrilensDiskSlow, which waits for ten minutes more.
+_SLOW_DISKS: Final = 'trilens:disk_sync:seconds > scalar(trilens:threshold{of="own_disk_sync_seconds"})'
 
 
 def store_sees(evidence: Evidence) -> str:
@@ -25,18 +31,65 @@ def store_sees(evidence: Evidence) -> str:
 def storage(evidence: Evidence) -> Iterator[Finding]:
     store = evidence.readiness.get("store", {})
     if reason := store.get("read_only_reason"):
-        yield Finding(
-            "storage", True, f"writes are refused: {reason}", "new samples are lost", "free space on its disk"
-        )
+        # A server that is ready answers from what it has: it lacks nothing but space.
+        is_full = evidence.readiness.get("ready", True)
+        remedy = "free space on its disk" if is_full else "see its disk, or the server of storage.url"
+        yield Finding("storage", True, f"writes are refused: {reason}", "new samples are lost", remedy)
+    if company := store.get("company"):
+        means = "rules are evaluated, hours booked and people told twice, and records may be written over"
+        remedy = "stop one, name another database in storage.url, or set replicas.lease for all"
+        yield Finding("storage", True, company, means, remedy)
     for damage in store.get("damage", []):
         yield Finding("storage", True, str(damage), "those samples are not shown", "restore it from a backup")
 
 
+def slow_disk(evidence: Evidence) -> Iterator[Finding]:
+    if _is_source_away(evidence):
+        return
+    for labels, seconds in evidence.values(_SLOW_DISKS):
+        whose = labels.get("host") or f"Trilens {labels.get('instance', '')}".strip()
+        took = f"{1000 * seconds:,.0f} ms to keep something, in the mean of ten minutes"
+        means = "whoever writes waits for it, several times for each write"
+        remedy = "a local solid disk takes a millisecond or two: see what else is busy on it, and its limits"
+        yield Finding("slow_disk", False, f"the disk of {whose} takes {took}", means, remedy)
+
+
+def recent_window(evidence: Evidence) -> Iterator[Finding]:
+    reach_s, series = evidence.own("trilens_store_recent_reach_seconds"), evidence.own("trilens_store_series")
+    if reach_s is None or series is None or "source" in evidence.readiness or reach_s >= _LOOKED_BACK_S:
+        return
+    what = f"the recent window reaches back {reach_s:,.0f} s, of {many(series, 'series', 'series')}"
+    means = "queries look back five minutes: rules and pages wait for the disk"
+    enough = math.ceil(series * _BYTES_A_SERIES / 2**20)
+    yield Finding("recent_window", False, what, means, f"set storage.recent_memory to {enough}MiB or more")
+
+
+def _is_source_away(evidence: Evidence) -> bool:
+    """It is said once; whoever asks it about something else says nothing then."""
+    told = evidence.readiness.get("source")
+    return told is not None and not told["reachable"]
+
+
 def source(evidence: Evidence) -> Iterator[Finding]:
     told = evidence.readiness.get("source")
-    if told and not told["reachable"]:
+    if told and _is_source_away(evidence):
         what = f"{told['url']} does not answer since {told['since']}: {told['error']}"
         yield Finding("source", True, what, "no query is answered", "see source.url and that server")
+
+
+def unscraped(evidence: Evidence) -> Iterator[Finding]:
+    """Where another server has the samples, it has to fetch from here whose pods are whose."""
+    told = evidence.readiness.get("source")
+    if not told or _is_source_away(evidence):
+        return
+    if evidence.workloads and not evidence.ask("count(trilens_workload_pod_info)"):
+        what = f"{told['url']} has no trilens_workload_pod_info: nobody scrapes /metrics/workloads here"
+        means = "rules and dashboards there know no workloads, and findings reach no alert"
+        remedy = (
+            "scrape it as docs/alerts.md shows; with the Helm chart, serviceMonitor.labels must be what the "
+            "serviceMonitorSelector of that Prometheus wants"
+        )
+        yield Finding("unscraped", True, what, means, remedy)
 
 
 def reload(evidence: Evidence) -> Iterator[Finding]:

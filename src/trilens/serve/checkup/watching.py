@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -40,15 +40,19 @@ def rules(evidence: Evidence) -> Iterator[Finding]:
 
 
 def blind_rules(evidence: Evidence) -> Iterator[Finding]:
-    """By what would help."""
-    lacking: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for rule in evidence.rules:
-        if "blind" in rule:
-            lacking[rule["blind"]["remedy"]][rule["name"]] = rule["blind"]["missing"]
-    for remedy, blind in sorted(lacking.items()):
-        missing = list(dict.fromkeys(name for names in blind.values() for name in names))
-        means = f"they can find nothing: nobody tells {few(missing)}"
-        yield Finding("blind_rules", False, f"alerting rules are blind: {few(list(blind))}", means, remedy)
+    """One, however many there are: on a new server that is most of them, for want of the same few inputs."""
+    blind = [rule for rule in evidence.rules if "blind" in rule]
+    if not blind:
+        return
+    alerting = sum(rule["type"] == "alerting" for rule in evidence.rules)
+    names = few([rule["name"] for rule in blind])
+    what = f"{len(blind):,} of {many(alerting, 'alerting rule')} can find nothing: {names}"
+    waiting = Counter(one for rule in blind for one in rule["blind"].get("inputs", ()))
+    means = "nothing is heard of what they look at"
+    if waiting:
+        means += ": " + ", ".join(f"{one} ({many(count, 'rule')})" for one, count in waiting.most_common())
+    remedy = "connect what you have of it: trilens rules list --blind says how, for each of them"
+    yield Finding("blind_rules", False, what, means, remedy)
 
 
 def detection_sees(evidence: Evidence) -> str:

@@ -1,0 +1,32 @@
+"""Whether what changed of who may come in, and of the certificate, was taken over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trilens.serve.checkup.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trilens.serve.checkup.evidence import Evidence
+
+
+def access_sees(evidence: Evidence) -> str:
+    told = evidence.readiness
+    return "something is as it was before" if "access" in told or "certificate" in told else "up to date"
+
+
+def who_comes_in(evidence: Evidence) -> Iterator[Finding]:
+    for trouble in evidence.readiness.get("access", {}).get("troubles", []):
+        means = "who may come in stays as it was known before: new tokens are refused, ended ones let in"
+        remedy = "correct what is named there; it is looked at again every few seconds"
+        yield Finding("who_comes_in", True, trouble, means, remedy)
+
+
+def certificate(evidence: Evidence) -> Iterator[Finding]:
+    if (told := evidence.readiness.get("certificate")) is not None:
+        remedy = "put a certificate and its key there that fit; they are taken over within seconds"
+        yield Finding(
+            "certificate", True, told["trouble"], "the old certificate stays, until it ends", remedy
+        )
