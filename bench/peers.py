@@ -17,6 +17,11 @@ import httpx
 import psutil
 import yaml
 
+# The tests' own parts are used here, too.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+from servers import end_with_the_tests
+
 
 def free_port() -> int:
     with socket.socket() as s:
@@ -61,7 +66,9 @@ class Peer(ABC):
         self.data.mkdir(parents=True, exist_ok=True)
         log = (self.data.parent / f"{self.data.name}.log").open("ab")
         began = time.perf_counter()
-        self.process = subprocess.Popen(self.command(), stdout=log, stderr=log, cwd=self.data.parent)
+        self.process = subprocess.Popen(
+            self.command(), stdout=log, stderr=log, cwd=self.data.parent, preexec_fn=end_with_the_tests
+        )
         while time.perf_counter() - began < timeout_s:
             if self.process.poll() is not None:
                 raise RuntimeError(f"{self.name} ended with {self.process.returncode}; see {log.name}")

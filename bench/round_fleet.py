@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from trilens.model.life import MembershipInterval
     from trilens.model.run import RunFacts, RunId
     from trilens.model.run_commit import RunCommit
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.store.store import Store
 
 CLUSTER: Final = "east"
@@ -160,7 +161,7 @@ class FedStore:
         self._records.take(commit, self.world.now_ms)
         self.taken_s += time.process_time() - began_s
 
-    def scenes(self, loop: asyncio.AbstractEventLoop) -> Scenes:
+    def scenes(self, loop: AskedLoop) -> Scenes:
         asked = Asked(EmbeddedQueries(self._store, lambda: self.world.now_ms))
         asked.ask_in(loop)
         return Scenes(

@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,12 +67,13 @@ def run(out: Path) -> SdkResult:
     )
 
 
-def _measured(out: Path, *arguments: str) -> dict:
+def _measured(out: Path, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.sdk_step", *arguments]
     done = subprocess.run(command, env=_environment(out), capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def _start_ms(out: Path, code: str) -> float:

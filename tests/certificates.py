@@ -27,12 +27,12 @@ def make_authority(folder: Path) -> None:
     )
 
 
-def sign(folder: Path, name: str, *, subject: str = "", hosts: str = "DNS:localhost") -> None:
+def sign(folder: Path, name: str, *, subject: str = "", hosts: str = "DNS:localhost", days: int = 2) -> None:
     """A certificate of the folder's authority as `name`.pem and `name`.key."""
     key, request, names = f"{name}.key", f"{name}.csr", f"{name}.names"
     _openssl(folder, *_NEW_KEY, "-subj", subject or f"/CN={name}", "-keyout", key, "-out", request)
     (folder / names).write_text(f"subjectAltName={hosts}", encoding="utf-8")
-    signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", names]
+    signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", str(days), "-extfile", names]
     _openssl(folder, "x509", "-req", "-in", request, "-out", f"{name}.pem", *signing)
 
 

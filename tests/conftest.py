@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import uuid
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,25 +22,47 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
-_WEB = "tests/web/"
+_TESTS = Path(__file__).parent
+_WEB = _TESTS / "web"
+_WHOLE = (_TESTS / "together", _WEB)
+_TAKES_API_SERVER = re.compile(r"\bkubernetes: KubernetesServer")  # the shared one, by the fixture's name
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """What takes longest begins first."""
+    for item in items:
+        if any(folder in item.path.parents for folder in _WHOLE):
+            item.add_marker(pytest.mark.whole)
+    items.sort(key=lambda item: not _shared(item.path) and item.get_closest_marker("long") is None)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """By file, but tests of the web app stay together: they share a demo and a browser."""
+    """By file; but one process has all that share a demo and a browser, and one all that share an API server.
+
+    (pytest-xdist's own groups do nothing with the node ids of pytest 9.2.)
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _WEB if nodeid.startswith(_WEB) else super()._split_scope(nodeid)
+            file = str(super()._split_scope(nodeid))
+            return _shared(_TESTS.parent / file) or file
 
     return ByFile(config, log)
+
+
+@cache
+def _shared(file: Path) -> str:
+    """The name of what tests of a file share with those of others; empty for nothing."""
+    if _WEB in file.parents:
+        return "web"
+    seen = (file, file.with_name("conftest.py"))
+    texts = [one.read_text("utf-8") for one in seen if one.exists()]
+    return "API server" if any(_TAKES_API_SERVER.search(text) for text in texts) else ""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from trilens.ledger.source import no_signals
 from trilens.model.ledger_facts import Facts, RunHistory
+from trilens.serve.backup_keeper import BackupKeeper
 from trilens.serve.gpu_bindings import GpusNow
+from trilens.settings.storage import StorageSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ class NoRecords:
 
     during = named = members_at = members_among = _nothing
     gpus_at = gpus_named = bindings_at = bindings_of = _nothing
-    between = runs = open = latest = _nothing
+    between = runs = open = latest = owned = _nothing
 
     def held_back(self) -> dict[str, Any]:
         return {}
@@ -41,6 +43,15 @@ class NoReceivers:
 
     def reports(self) -> list[Any]:
         return []
+
+
+def no_backups() -> BackupKeeper:
+    """Where the tables are on a ClickHouse server."""
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("no backup is made here")
+
+    return BackupKeeper(never, StorageSettings(url="http://clickhouse:8123/trilens"))
 
 
 class NoFacts:

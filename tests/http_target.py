@@ -41,6 +41,7 @@ class HttpTarget:
     def __init__(self, body: bytes | str = b"", *, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, Answer] = {"/metrics": Answer(_bytes(body))}
         self.requests: list[tuple[str, dict[str, str]]] = []
+        self.posted: list[str] = []  # of these paths, those by POST
         self.asked = threading.Semaphore(0)
         self.hold = threading.Event()  # an answer is held back until it is set
         self.hold.set()
@@ -88,6 +89,11 @@ class HttpTarget:
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                target.posted.append(self.path)
+                self.do_GET()
 
             def log_message(self, *_: object) -> None:
                 pass

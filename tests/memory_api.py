@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from empty_records import NobodyLooks, NoFacts, NoReceivers, NoRecords, NoSignals
+from empty_records import NobodyLooks, NoFacts, NoReceivers, NoRecords, NoSignals, no_backups
+from memory_access import MemoryAudit, MemoryTokens
 from memory_book import MemoryBook
 from memory_findings import MemoryFindings
 from memory_runs import MemoryRuns
@@ -20,8 +21,13 @@ from trilens.model.query import QueryGuard
 from trilens.model.series import SelectRequest
 from trilens.promql.engine import Engine
 from trilens.promql.memory import MemorySource
+from trilens.serve.access.build import AccessKeeper
+from trilens.serve.access.known_names import KnownNames
+from trilens.serve.access.seen_runs import RunsSeen
+from trilens.serve.access.told_addresses import ToldAddresses
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.backup_apis import BackupApis
 from trilens.serve.cases.cases_api import CasesApi
 from trilens.serve.cure.cure_api import CureApi
 from trilens.serve.delivery_apis import DeliveryApis
@@ -76,7 +82,9 @@ if TYPE_CHECKING:
     from trilens.model.labels import LabelFrame
     from trilens.model.machine import MachineInterval
     from trilens.model.matcher import Matcher
+    from trilens.serve.access.doors import Door
     from trilens.serve.agent_intake import AgentIntake
+    from trilens.serve.backup_keeper import BackupKeeper
     from trilens.serve.delivery import DeliveryKeeper
     from trilens.serve.intakes import Intakes
     from trilens.serve.money.imports import ImportStore
@@ -136,6 +144,9 @@ class MemoryMachines:
     ) -> Sequence[MachineInterval]:
         return [x for x in self.intervals if x.from_ms < to_ms and (x.to_ms is None or x.to_ms > from_ms)]
 
+    def clusters(self, *, guard: QueryGuard | None = None) -> list[str]:
+        return sorted({one.machine.cluster for one in self.intervals})
+
 
 @dataclass
 class Api:
@@ -145,6 +156,7 @@ class Api:
     overrides: dict[str, Any] = field(default_factory=dict)
     reloads: list[str] = field(default_factory=list)
     ready: bool = True
+    lacks: str = ""
     readiness: dict[str, Any] = field(default_factory=lambda: {"store": {"damage": []}})
     workloads: WorkloadRecords | NoRecords = field(default_factory=NoRecords)
     detection: DetectionState = field(default_factory=DetectionState)
@@ -161,6 +173,8 @@ class Api:
     intakes: Intakes | None = None
     runs: RunSource = field(default_factory=MemoryRuns)
     cases: Any = None
+    cure: Any = None
+    fixes: Any = field(default_factory=NoRecords)
     run_intake: RunIntake | None = None
     tracked: TrackedRunRecords | NoRecords = field(default_factory=NoRecords)
     followed: list[Following] = field(default_factory=list)
@@ -175,6 +189,10 @@ class Api:
     now_ms: Callable[[], int] = clock_ms
     prices: Prices = field(default_factory=default_book)
     machines: KnownMachines = field(default_factory=MemoryMachines)
+    backups: BackupKeeper = field(default_factory=no_backups)
+    doors: list[Door] = field(default_factory=list)
+    tokens: MemoryTokens = field(default_factory=MemoryTokens)
+    audit: MemoryAudit = field(default_factory=MemoryAudit)
 
     def __post_init__(self) -> None:
         self.settings = load_settings(overrides=self.overrides, environ={})
@@ -185,6 +203,14 @@ class Api:
         self.catalog = MemoryCatalog(self.source)
         self.engines: Any = lambda lookback_ms: Engine(self.source, lookback_ms=lookback_ms)
 
+    def _access(self) -> AccessKeeper:
+        keeper = AccessKeeper(self.settings, self.settings.server.read_token(), self.tokens, self.audit)
+        keeper.access.doors = [*self.doors, *keeper.access.doors]
+        return keeper
+
+    def _known_names(self) -> KnownNames:
+        return KnownNames(self.workloads, self.machines, self.intakes, lambda: self.settings)
+
     def build(self) -> Any:
         return build_app(self.parts())
 
@@ -193,11 +219,13 @@ class Api:
             self.reloads.append("reload")
 
         async def readiness() -> Readiness:
-            return Readiness(self.ready, self.readiness)
+            return Readiness(self.ready, self.readiness, self.lacks)
 
+        access = self._access()
         return Parts(
             settings=self.settings,
-            token=self.settings.server.read_token(),
+            access=access.access,
+            access_apis=access.apis(self.questions, self._known_names()),
             source=Embedded(lambda lookback_ms: self.engines(lookback_ms), self.catalog, self.source),
             runner=self.runner,
             metrics=self.metrics,
@@ -213,6 +241,7 @@ class Api:
             runs=self._run_apis(),
             money=self._money_apis(),
             delivery=DeliveryApis(self.delivery, self.questions),
+            backups=BackupApis(self.backups, self.questions),
         )
 
     def _intake_apis(self) -> IntakeApis:
@@ -220,8 +249,8 @@ class Api:
         kept_for = self.settings.storage.retention_ledger
         return IntakeApis(
             WriteApi(None, threads, max_body),
-            RunRecordsApi(self.run_intake, threads, max_body),
-            HeartbeatApi(self.serving),
+            RunRecordsApi(self.run_intake, ToldAddresses(self.settings), threads, max_body),
+            HeartbeatApi(self.serving, ToldAddresses(self.settings)),
             OtlpApi(None, None, threads, max_body),
             BackfillApi(None, threads, max_body),
             ImportsApi(self.imports, self.imported_hours.extend, kept_for, threads, max_body),
@@ -234,19 +263,20 @@ class Api:
             GpusApi(self.gpus, self.workloads, now, self.intakes, asked),
             EventsApi(self.events, self.workloads, self.agents, asked),
             OutputApi(self.workloads, self.agents, asked),
-            FindingsApi(lambda: self.detection, self.findings, asked),
-            IncidentsApi(self.open_incidents, self.incidents, self.untold, asked),
+            FindingsApi(lambda: self.detection, self.findings, self.workloads, asked),
+            IncidentsApi(self.open_incidents, self.incidents, self.untold, self.workloads, asked),
             CasesApi(self.cases, asked),
-            CureApi(None, NoRecords(), self.cases, asked),
+            CureApi(self.cure, self.fixes, self.cases, self.workloads, asked),
         )
 
     def _run_apis(self) -> RunApis:
+        runs = RunsSeen(self.runs, self.workloads)
         return RunApis(
-            RunsApi(self.runs, self.workloads, self.book, self.questions),
-            LineageApi(self.runs, self.questions),
-            RunStepsApi(self.runs, self.questions),
-            RunTracesApi(self.runs, self.questions),
-            ExperimentsApi(self.runs, self.tracked, self.book, lambda _run: None, self.questions),
+            RunsApi(runs, self.book, self.questions),
+            LineageApi(runs, self.questions),
+            RunStepsApi(runs, self.questions),
+            RunTracesApi(runs, self.questions),
+            ExperimentsApi(runs, self.tracked, self.book, lambda _run: None, self.questions),
             TrackersApi(self.followed),
         )
 
@@ -255,17 +285,25 @@ class Api:
             LedgerApi(self.book, self.keeper, self.questions),
             CostApi(self.book, self.facts, lambda: self.cost_rules, self.questions),
             FocusApi(self.book, self.questions),
-            CostUnitsApi(self.book, self.facts, self.signals, self.runs, self.questions),
+            CostUnitsApi(
+                self.book, self.facts, self.signals, RunsSeen(self.runs, self.workloads), self.questions
+            ),
             PricesApi(lambda: self.prices, self.machines, self.questions),
             OpenCostApi(self.book, self.questions),
         )
 
 
 @contextmanager
-def running(app: Any) -> Iterator[str]:
+def running(
+    app: Any,
+    port: int = 0,
+    *,
+    make: Callable[[uvicorn.Config], uvicorn.Server] = uvicorn.Server,
+    **options: Any,
+) -> Iterator[str]:
     """The app behind uvicorn, in a thread; yields the base URL."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", access_log=False)
-    server = uvicorn.Server(config)
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", access_log=False, **options)
+    server = make(config)
     listener = config.bind_socket()
     started = threading.Event()
     startup = server.startup

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         RunFacts,
         RunId,
         StepRecord,
+        Tracker,
         ValidationRecord,
     )
 
@@ -48,6 +49,9 @@ class MemoryRuns:
     told_validations: list[ValidationRecord] = field(default_factory=list)
     told_notes: list[NoteRecord] = field(default_factory=list)
     told_artifacts: list[ArtifactRecord] = field(default_factory=list)
+
+    def told_trackers(self, *, limit: int) -> list[tuple[RunId, tuple[Tracker, ...]]]:
+        return [(one.run, one.trackers) for one in self.runs(limit=limit) if one.trackers]
 
     def runs(
         self,

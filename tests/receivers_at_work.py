@@ -259,5 +259,5 @@ class Alertmanager:
         return found
 
     def alerts(self) -> dict[str, str]:
-        """By node, the state of those that it holds."""
-        return {one["labels"]["node"]: one["status"]["state"] for one in self.held()}
+        """By node, the state of those that it holds; those of no node are by the name ""."""
+        return {one["labels"].get("node", ""): one["status"]["state"] for one in self.held()}

@@ -7,6 +7,7 @@ there means that everything was tried.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _START_S = 120.0  # a busy machine takes its time
 _TOLD_CHARS = 8000
+_FIRST_PORT, _PORTS_EACH = 12_000, 4_000
 _PR_SET_PDEATHSIG = 1
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
 _LOGS: dict[int, Path] = {}  # of the servers that run, by their process
@@ -54,11 +56,24 @@ def require_corpus(*parts: str) -> Path:
     return path
 
 
+def _ports() -> Iterator[int]:
+    """For each process of xdist others, and below those that the kernel gives out by itself: between the
+    moment a port is found free and the one in which its server listens, seconds later, no other takes it."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = _FIRST_PORT + worker % 5 * _PORTS_EACH
+    begin = os.getpid() % _PORTS_EACH  # tests of two checkouts may run side by side
+    return itertools.cycle(first + (begin + number) % _PORTS_EACH for number in range(_PORTS_EACH))
+
+
+_FREE_PORTS = _ports()
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in _FREE_PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("cycles have no end")
 
 
 def end_with_the_tests() -> None:
@@ -117,12 +132,19 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path, sta
     pytest.fail(f"{process.args!r} did not become ready:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """For another process, which gives no event to wait for."""
-    deadline = time.monotonic() + _START_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+def until(
+    condition: Callable[[], bool], what: str | Callable[[], str], *, patience_s: float = _START_S
+) -> None:
+    """For another process, which gives no event to wait for. `what` is lacking, as it is told in the end."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        asked_s = time.monotonic()
+        if condition():
+            return
+        answered_s = time.monotonic()
+        assert answered_s < deadline, what() if callable(what) else what
+        # Asking by a command takes a core that what is waited for could use: one part asking, two parts rest.
+        time.sleep(max(0.05, 2 * (answered_s - asked_s)))
 
 
 def missing(what: str) -> None:

@@ -44,7 +44,7 @@ class Fired(NamedTuple):
 
 def fired(samples: Samples, start_ms: int, end_ms: int) -> list[Fired]:
     """Each series of each rule, when it fired first."""
-    engine = Engine(samples)  # type: ignore[arg-type]
+    engine = Engine(samples)
     found = []
     for rule in RULES:
         result = engine.range(rule.expr, start_ms, end_ms, _EVERY_MS, QueryGuard())

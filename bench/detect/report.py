@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _BEGIN: Final = "<!-- written by `make bench-detect ARGS=--write` -->"
 _END: Final = "<!-- until here -->"
-_SAID: Final = {
+_SAID: Final[dict[str, Whose]] = {
     "Trilens, telemetry every 5 s": lambda one: one.trilens,
     "Trilens, every 30 s": lambda one: one.slow,
     "classic static rules": lambda one: one.classic,
@@ -70,7 +70,8 @@ def main_tables(outcomes: Sequence[Outcome], seed: int, every: int = 1) -> str:
         by_name[_group(one.name)].append(one)
     faults, calm = [], []
     goals = {_group(one.name): one.goal for one in FAULTS}
-    for name in dict.fromkeys(_group(one.name) for one in (*FAULTS, *CALM)):
+    names = [*(one.name for one in FAULTS), *(one.name for one in CALM)]
+    for name in dict.fromkeys(map(_group, names)):
         found = by_name.get(name)
         if not found:
             continue

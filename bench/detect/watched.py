@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from trilens.model.run_sums import Tail
     from trilens.model.workload import GpuUuid, Membership, WorkloadKey
     from trilens.resolve.present import ClusterState
+    from trilens.serve.run_workloads import ProcessKey
     from trilens.simulate.world import World
 
 CLUSTER: Final = "sim"
@@ -100,7 +101,7 @@ class Kept:
     def between(self, from_ms: int, to_ms: int, *, limit: int) -> Sequence[EventRecord]:
         return [one for one in self.told if from_ms <= one.t_ms <= to_ms][-limit:]
 
-    def hardware_faults(self, since_ms: int) -> Sequence[tuple[str, GpuUuid | None, int, int]]:
+    def hardware_faults(self, since_ms: int) -> Sequence[tuple[str, str, GpuUuid | None, int, int]]:
         del since_ms
         return ()
 
@@ -303,7 +304,7 @@ class WatchedWorld:
         self.artifacts += commit.artifacts
         self._records.take(commit, self.world.now_ms)
 
-    def _members(self) -> Mapping[tuple[RunId, int, str], Membership]:
+    def _members(self) -> Mapping[ProcessKey, Membership]:
         members = self.kept.members
         return {
             process_key(process): members[process.pod_uid]

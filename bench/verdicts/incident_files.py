@@ -56,7 +56,7 @@ class Incident(NamedTuple):
 
     @property
     def also_right(self) -> Sequence[str]:
-        return self.expected.get("or", ())
+        return [*self.expected.get("or", ())]
 
     @property
     def first_look(self) -> FirstLook:

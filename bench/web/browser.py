@@ -123,9 +123,9 @@ def moved_over(page: Page, over: str, goal_ms: float) -> Moving:
     each = max(10, _MOVES // max(1, boxes.count()))
     moves = 0
     page.wait_for_timeout(_SETTLE_MS)
-    page.context.browser.start_tracing(
-        page=page, categories=["toplevel", "disabled-by-default-devtools.timeline"]
-    )  # type: ignore[union-attr]
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["toplevel", "disabled-by-default-devtools.timeline"])
     page.evaluate(_FRAMES)
     for at in range(boxes.count()):
         one = boxes.nth(at)
@@ -143,7 +143,7 @@ def moved_over(page: Page, over: str, goal_ms: float) -> Moving:
     frames: list[float] = page.evaluate(
         "() => { cancelAnimationFrame(window.nextFrame); return window.frames; }"
     )
-    tasks = _main_tasks(json.loads(page.context.browser.stop_tracing()))  # type: ignore[union-attr]
+    tasks = _main_tasks(json.loads(browser.stop_tracing()))
     frames = sorted(frames[1:]) or [0.0]
     return Moving(
         moves,

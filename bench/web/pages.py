@@ -140,4 +140,4 @@ def shown(found: WebPagesResult) -> str:
 
 
 def _median(one: Opened, field: str) -> float:
-    return median(getattr(each, field) for each in one.others)
+    return float(median(getattr(each, field) for each in one.others))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.whole
 
 
 RUN = {**TORCHRUN, "TORCHELASTIC_RUN_ID": "sweep-7", "WORLD_SIZE": "2", "MASTER_ADDR": "gpu-1"}

@@ -14,6 +14,7 @@ from proc_tree import TORCHRUN
 
 from servers import free_port, until
 from trilens.collect.config import load_scrape_config
+from trilens.collect.node import fault_ledger
 from trilens.collect.node.agent import NodeAgent
 from trilens.collect.node.endpoint import Endpoint
 from trilens.serve.agent_intake import AgentIntake
@@ -51,9 +52,9 @@ class Asked:
             None,
         )
 
-    def name(self, *targets: str) -> None:
+    def name(self, *targets: str, **labels: str) -> None:
         draft = self._file.with_suffix(".new")
-        draft.write_text(json.dumps([{"targets": targets}]), encoding="utf-8")
+        draft.write_text(json.dumps([{"targets": targets, "labels": labels}]), encoding="utf-8")
         draft.replace(self._file)
 
     def stop(self) -> None:
@@ -139,6 +140,16 @@ def test_a_fault_of_a_machine_whose_clock_is_ahead_has_happened(asked: Asked, no
         assert (event.code, event.pid) == (31, 700)
 
 
+def test_a_fault_is_of_the_cluster_that_its_agents_target_is_labelled_with(asked: Asked, node: Node) -> None:
+    with served(node) as target:
+        asked.name(target, cluster="east")
+        asked.intake.start()
+        node.kernel_log.write(LAST)
+        until(lambda: asked.events.positions() != {}, "the fault was not taken")
+        (event,) = asked.events.between(0, time.time_ns() // 1_000_000, limit=9)
+    assert (event.cluster, event.node) == ("east", "gpu-1")
+
+
 def test_a_fault_is_told_when_it_happens_not_when_it_is_asked_for(tmp_path: Path, node: Node) -> None:
     with Engine.open(tmp_path / "data") as engine, served(node) as target:
         migrate(engine)
@@ -189,3 +200,23 @@ def test_an_agent_that_comes_back_tells_no_fault_again(asked: Asked, node: Node)
         until(lambda: any(agent.node for agent in asked.intake.agents()), "it was not asked again")
         asked.stop()
         assert asked.history() == before
+
+
+def test_faults_that_an_agent_dropped_before_it_was_asked_are_missed_aloud(
+    asked: Asked, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fault_ledger, "_KEPT_EVENTS", 5)
+    with served(node) as target:
+        asked.name(target)
+        asked.intake.start()
+        node.kernel_log.write(LAST)
+        until(lambda: list(asked.events.positions().values()) == [1], "the fault was not taken")
+        asked.name()
+        until(lambda: asked.intake.agents() == [], "it is still asked")
+        for _ in range(8):
+            node.kernel_log.write(LAST)
+        assert node.kernel_log.idle.wait(60)
+        asked.name(target)
+        until(lambda: list(asked.events.positions().values()) == [9], "the last fault was not taken")
+        assert len(asked.events.between(0, time.time_ns() // 1_000_000, limit=99)) == 6
+        assert f"3 faults on the machine of the agent {target} are not known" in asked.intake.complaints()[0]

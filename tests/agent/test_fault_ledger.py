@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from trilens.collect.node import fault_ledger
 from trilens.collect.node.fault_ledger import FaultKey, FaultLedger
 from trilens.model.pci import PciAddress
 from trilens.model.xid import FaultKind, KernelFault
@@ -106,18 +108,88 @@ def test_a_file_that_cannot_be_written_does_not_stop_the_counting(tmp_path: Path
     assert "a restart would count again" in ledger.problem
 
 
+def test_what_nobody_has_asked_for_survives_a_kill(tmp_path: Path) -> None:
+    """At 50 Xids a second an agent has hundreds of them between two questions. Nobody stops it here."""
+    ledger = FaultLedger(tmp_path / "state.json", "boot")
+    for number in range(1, 229):
+        ledger.record("kmsg", f"boot:{number}", number, XID_31, {"node": "a"})
+    again = FaultLedger(tmp_path / "state.json", "boot")
+    assert [event.number for event in again.events(after=102)] == list(range(103, 229))
+    assert again.events() == ledger.events()
+    assert (again.totals(), again.position("kmsg")) == ({KEY: 228}, "boot:228")
+    again.record("kmsg", "boot:229", 229, XID_31, {})
+    assert [event.number for event in FaultLedger(tmp_path / "state.json", "boot").events(after=227)] == [
+        228,
+        229,
+    ]
+
+
+def test_a_fault_that_a_kill_cut_off_is_read_again(tmp_path: Path) -> None:
+    ledger = FaultLedger(tmp_path / "state.json", "boot")
+    for number in (1, 2):
+        ledger.record("kmsg", f"boot:{number}", number, XID_31, {})
+    journal = tmp_path / "state.json.faults"
+    journal.write_bytes(journal.read_bytes()[:-9])
+    again = FaultLedger(tmp_path / "state.json", "boot")
+    assert (again.totals(), again.position("kmsg")) == ({KEY: 1}, "boot:1")
+    again.record("kmsg", "boot:2", 2, XID_31, {})
+    assert FaultLedger(tmp_path / "state.json", "boot").events() == ledger.events()
+
+
+def test_a_disk_that_takes_no_more_is_told_and_caught_up_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = FaultLedger(tmp_path / "state.json", "boot")
+    ledger.record("kmsg", "boot:1", 1, XID_31, {})
+
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        for number in (2, 3):
+            ledger.record("kmsg", f"boot:{number}", number, XID_31, {})
+        assert "No space left on device; a restart would count again" in (ledger.problem or "")
+    ledger.record("kmsg", "boot:4", 4, XID_31, {})
+    assert ledger.problem is None
+    again = FaultLedger(tmp_path / "state.json", "boot")
+    assert again.events() == ledger.events()
+    assert again.totals() == {KEY: 4}
+
+
+def test_the_state_of_an_older_agent_is_taken_over(tmp_path: Path) -> None:
+    """It had its last events in the state."""
+    ledger = FaultLedger(tmp_path / "state.json", "boot")
+    ledger.record("kmsg", "boot:1", 1, XID_31, {})
+    ledger.save()
+    [line] = (tmp_path / "state.json.faults").read_text(encoding="utf-8").splitlines()
+    state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
+    del state["asked"], state["dropped"]
+    old = json.dumps(state | {"events": [json.loads(line)]})
+    (tmp_path / "state.json").write_text(old, encoding="utf-8")
+    (tmp_path / "state.json.faults").unlink()
+    again = FaultLedger(tmp_path / "state.json", "boot")
+    assert (again.events(), again.id) == (ledger.events(), ledger.id)
+
+
 def test_only_so_many_events_are_kept_and_all_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FaultLedger, "_save", lambda _self: None)
-    ledger = FaultLedger(tmp_path / "state.json", "boot")
-    for number in range(1100):
+    monkeypatch.setattr(fault_ledger, "_KEPT_EVENTS", 20)
+    monkeypatch.setattr(fault_ledger, "_LONGEST_JOURNAL", 40)
+    monkeypatch.setattr(fault_ledger, "_TOLD_AT_ONCE", 15)
+    file = tmp_path / "state.json"
+    ledger = FaultLedger(file, "boot")
+    for number in range(1, 26):
         ledger.record("kmsg", f"boot:{number}", number, XID_31, {})
-    assert len(ledger.events()) == 1000
-    assert ledger.events()[-1].number == 1100
-    assert ledger.totals() == {KEY: 1100}
-    monkeypatch.undo()
-    ledger.save()
-    again = FaultLedger(tmp_path / "state.json", "boot")  # the file holds fewer
-    assert [event.number for event in again.events()] == list(range(1001, 1101))
-    assert again.totals() == {KEY: 1100}
+        ledger.events(after=number)
+    assert ledger.dropped == 0  # who asked has them
+    for number in range(26, 101):
+        ledger.record("kmsg", f"boot:{number}", number, XID_31, {})
+    assert ledger.dropped == 55
+    assert [event.number for event in ledger.events(after=25)] == list(range(81, 96))
+    assert [event.number for event in ledger.events(after=95)] == list(range(96, 101))
+    assert len((tmp_path / "state.json.faults").read_text(encoding="utf-8").splitlines()) <= 40
+    again = FaultLedger(file, "boot")
+    assert [event.number for event in again.events(after=95)] == list(range(96, 101))
+    assert (again.totals(), again.dropped) == ({KEY: 100}, 55)

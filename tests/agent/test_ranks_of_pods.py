@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from kubernetes_api import KubernetesServer
 
+pytestmark = pytest.mark.whole
+
 RANKS = (2, 3)  # of four: the pod is the second of its job
 UUIDS = ("GPU-of-rank-2", "GPU-of-rank-3")
 

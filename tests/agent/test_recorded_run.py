@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[..., Any]
 
+pytestmark = pytest.mark.whole
+
 FRAMES: list[dict[str, Any]] = json.loads((FIXTURES / "h200_torchrun.json").read_text(encoding="utf-8"))[
     "frames"
 ]

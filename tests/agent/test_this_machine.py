@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from trilens.settings.tree import Settings
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:

@@ -147,7 +147,23 @@ groups:
 def test_what_to_do(expr: str, names: list[str], remedy: str) -> None:
     found = blind(expr, *names)
     assert found is not None
-    assert found.remedy == remedy
+    assert found.remedy.text == remedy
+
+
+@pytest.mark.parametrize(
+    ("expr", "names", "inputs"),
+    [
+        ("gpu:ecc > 0", [], ("GPUs",)),
+        ("gpu:ecc > 0", ["DCGM_FI_DEV_GPU_TEMP"], ("counters of dcgm-exporter",)),
+        ("trilens_gpu_answers == 0 and training_loss > 5", [], ("trilens agent", "training programs")),
+        ("training_loss > 5 and trilens_stalled", [], ("training programs",)),
+        ("absent(up) == 1 or up", [], None),
+        ("anything_else or more", [], ("something else",)),
+    ],
+)
+def test_whose_word_it_waits_for(expr: str, names: list[str], inputs: tuple[str, ...] | None) -> None:
+    found = blind(expr, *names)
+    assert (found.remedy.inputs if found is not None else None) == inputs
 
 
 def test_every_field_that_the_shipped_rules_read_is_in_the_table() -> None:
@@ -186,4 +202,6 @@ def test_on_a_default_exporter_the_shipped_rules_say_which_lines_to_add() -> Non
     )
     found = blind_rules([*pack, *groups(text)], there(*default))
     assert [one.rule.expr for one in found] == [f"{name} > 0" for name in off]
-    assert all(one.remedy.startswith("add to the counters file of dcgm-exporter:\nDCGM_") for one in found)
+    assert all(
+        one.remedy.text.startswith("add to the counters file of dcgm-exporter:\nDCGM_") for one in found
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,6 @@ from trilens.model.errors import ConfigError, NotFound, RequestError
 from trilens.model.finding import Severity
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trilens.alert.delivery.notice import Notice
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
@@ -220,6 +219,21 @@ def test_a_silence_of_the_cause_is_one_of_what_follows(make_desk: Any) -> None:
     assert desk.after(2 * MINUTE) == []
     desk.delivery.take([resolved(incident())])
     assert desk.after(0) == ["ops resolved i1"]  # a page that was opened is closed
+
+
+@pytest.mark.parametrize("own", [("team=vision",), ("cluster=lab",), ("team=~v.*", "cluster=lab")])
+def test_a_silence_of_a_teams_cause_leaves_what_hits_others(make_desk: Any, own: tuple[str, ...]) -> None:
+    desk = make_desk()
+    desk.silence("alertname=GpuHot", *own)
+    follows = symptom("SlowJob")
+    others = symptom("SlowJob", "theirs", labels={"team": "nlp", "cluster": "west"})
+    desk.delivery.take([incident("own", symptom(), follows), incident("both", symptom(), follows, others)])
+    assert desk.after(10 * SECOND) == ["ops opened both"]
+    desk.delivery.take([incident("over", symptom(), follows, replace(others, ended_ms=NOW_MS))])
+    assert desk.after(10 * SECOND) == []
+    desk.silence("alertname=~.*", "team=~vision|nlp")  # of whoever may silence for both
+    desk.delivery.take([incident("taken", symptom(), follows, others)])
+    assert desk.after(10 * SECOND) == []
 
 
 def test_a_silence_of_an_effect_leaves_the_cause(make_desk: Any) -> None:
@@ -507,6 +521,19 @@ def test_a_damaged_queue_is_set_aside(tmp_path: Path) -> None:
     outbox.put([Waiting("ops", "k", b"x", False, 0, 0)], 10)
     assert len(outbox.due("ops", 1, 9)) == 1
     assert file.with_name("queue.sqlite.damaged").exists()
+    assert file.stat().st_mode & 0o777 == 0o600, "in its place is one for its owner alone"
+
+
+def test_a_queue_whose_readers_somebody_else_decides_on_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, _mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "chmod", refuse)
+    outbox = Outbox(tmp_path / "queue.sqlite")
+    outbox.put([Waiting("ops", "k", b"x", False, 0, 0)], 10)
+    assert len(outbox.due("ops", 1, 9)) == 1
 
 
 def test_a_queue_that_is_damaged_somewhere_is_set_aside(tmp_path: Path) -> None:

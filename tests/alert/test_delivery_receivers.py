@@ -222,6 +222,26 @@ def test_what_an_answer_means(
     assert getattr(raised.value, "wait_s", None) == wait_s
 
 
+@pytest.mark.parametrize("said", [b"", b"\n", b'{"status":"success"}'])
+def test_an_alertmanager_has_taken_alerts_where_it_says_nothing_or_json(
+    receiver: HttpReceiver, said: bytes
+) -> None:
+    receiver.answers.append((200, {}, said))
+    channel({"alertmanager": {"url": receiver.url}}).send([b"{}"])
+    assert receiver.next().json == [{}]
+
+
+@pytest.mark.parametrize("said", [b"<html>please log in</html>", b"\xff{\x00]<!nu"])
+def test_who_answers_200_and_is_no_alertmanager_has_taken_nothing(
+    receiver: HttpReceiver, said: bytes
+) -> None:
+    """A proxy with a page to log in at, say. It may be gone in a minute, so it is sent again."""
+    receiver.answers.append((200, {"Content-Type": "application/json"}, said))
+    with pytest.raises(ReceiverAway, match="it answers as no Alertmanager does: '"):
+        channel({"alertmanager": {"url": receiver.url}}).send([b"{}"])
+    receiver.next()
+
+
 def test_nobody_there() -> None:
     with pytest.raises(ReceiverAway, match="refused"):
         channel({"webhook": {"url": "http://127.0.0.1:9/"}}).send(told())

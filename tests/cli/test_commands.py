@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from trilens.cli.order import gives_an_order
 from trilens.cli.series import series_text
 from trilens.cli.table import columns_that_fit, sparkline
 from trilens.cli.times import read_moment, read_step, show_moment
-from trilens.model.errors import ConfigError
+from trilens.model.errors import ConfigError, ServerError
 from trilens_process import clean_environment, trilens
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -278,6 +279,43 @@ def test_errors_are_one_line_with_a_code(url: str, arguments: list[str], code: i
     assert message in said.stderr
     assert said.stderr.startswith("trilens: ")
     assert len(said.stderr.splitlines()) == 1
+
+
+def test_too_many_requests_are_no_wrong_usage_and_say_when() -> None:
+    limits = {"server.token": "b0ss", "access.requests_per_s": 0.01}
+    with running(Api(overrides=limits).build()) as url:
+        for _ in range(2):
+            said = trilens_here("query", "1", "--server", url, TRILENS_TOKEN="b0ss")
+    assert said.returncode == 1
+    assert re.fullmatch(r"trilens: too many requests \(try again in \d+ s\)\n", said.stderr)
+
+
+@pytest.mark.parametrize(
+    ("status", "told", "body", "hint"),
+    [
+        (429, "7", "<html>slow down</html>", r"answered HTTP 429 \(try again in 7 s\)"),
+        (429, "Wed, 01 Jan 2098 00:00:00 GMT", "", r"answered HTTP 429 \(try again in \d{9,} s\)"),
+        (429, "Thu, 01 Jan 1998 00:00:00 GMT", "", r"answered HTTP 429 \(try again\)"),
+        (429, "soon", "", r"answered HTTP 429 \(try again\)"),
+        (429, None, "", r"answered HTTP 429 \(try again a little later\)"),
+        (429, "3", '{"error": "much"}', r"much \(try again in 3 s\)"),
+        (429, "3", '{"error": "much (wait)", "hint": "wait"}', r"much \(wait\)"),
+        (503, "2", '{"error": "nobody leads"}', r"nobody leads \(try again in 2 s\)"),
+        (503, None, '{"error": "full"}', "full"),
+    ],
+)
+def test_when_to_try_again(
+    monkeypatch: pytest.MonkeyPatch, status: int, told: str | None, body: str, hint: str
+) -> None:
+    """As a proxy in front says it, too."""
+    headers = {"Retry-After": told} if told is not None else {}
+    client = Client("http://127.0.0.1:1")
+    answer = httpx.Response(status, headers=headers, text=body)
+    monkeypatch.setattr(client._http, "request", lambda *_, **__: answer)
+    with pytest.raises(ServerError) as refused:
+        client.get("/api/workloads")
+    assert refused.value.exit_code == 1
+    assert re.fullmatch(rf"(http://127.0.0.1:1 )?{hint}", str(refused.value))
 
 
 def test_debug_shows_the_traceback() -> None:

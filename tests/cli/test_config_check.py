@@ -165,6 +165,57 @@ def test_a_cluster_that_cannot_be_used_is_said_at_its_key(
     assert len(said.output.splitlines()) == 1
 
 
+LOGIN = """
+server: {listen: ':9333', external_url: 'https://t.example'}
+access:
+  oidc: {issuer: 'https://login.example', client_id: t%s}
+  grants: [{users: [ada], rights: [read]}]
+  session_key_file: key
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "message"),
+    [
+        (None, "", "cannot read the session key key: No such file"),
+        ("short", "", "key holds no session key"),
+        ("A" * 43 + "=", ", ca_file: no.pem", "cannot use the certificates no.pem"),
+        ("A" * 43 + "=", "", None),
+    ],
+)
+def test_the_files_of_logins_are_read_and_a_server_stops_before_its_store(
+    tmp_path: Path, key: str | None, more: str, message: str | None
+) -> None:
+    write(tmp_path, "a.yaml", LOGIN % more)
+    if key is not None:
+        write(tmp_path, "key", key)
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    if message is None:
+        assert (said.returncode, said.stderr) == (0, "")
+        return
+    assert said.returncode == 2
+    assert message in said.stderr
+    started = trilens("up", "--config", "a.yaml", "--listen", "127.0.0.1:0", "--data", "data", cwd=tmp_path)
+    assert started.returncode == 2
+    assert message in started.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_tokens_that_let_in_nobody_or_anybody_are_warned_of(tmp_path: Path) -> None:
+    write(tmp_path, "tokens.yaml", "tokens:\n")
+    write(tmp_path, "a.yaml", "server: {listen: ':9333'}\naccess: {tokens_file: tokens.yaml}\n")
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert said.returncode == 0
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("a.yaml: warning: nobody can come in yet: tokens.yaml has no token that is valid")
+    token = f"{{id: a, name: a, sha256: {'0' * 64}, rights: [admin]}}"
+    write(tmp_path, "tokens.yaml", f"tokens: [{token}]\n")
+    assert trilens_here("config", "check", "a.yaml", cwd=tmp_path).stderr == ""
+    write(tmp_path, "a.yaml", "server: {listen: ':9333', token: x}\n")
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert said.stderr.startswith("a.yaml: warning: the server's token has 1 character, and may be guessed")
+
+
 def test_clusters_that_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, "k", USABLE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from command_here import trilens_here
@@ -16,11 +18,13 @@ from trilens.cli.main import app
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TERMINAL = Path(__file__).parents[2] / "docs" / "terminal.md"
 _ONE_THING = "one thing from all sides, no list"
 _VERDICT = "a verdict, no list"
 _DONE = "what the command did, no list"
 WHY_NOT = {
     "backfill": _DONE,
+    "backup": _DONE,
     "bundle": _DONE,
     "config check": _VERDICT,
     "demo": "the answer is how a demonstration went",
@@ -32,18 +36,25 @@ WHY_NOT = {
     "import usage": _DONE,
     "ledger verify": _VERDICT,
     "lineage": "nested: --samples prints a line for each batch",
+    "login": _DONE,
+    "logout": _DONE,
     "logs": "lines of text as they are",
     "nccl": _VERDICT,
     "preflight": _VERDICT,
     "promql test": _VERDICT,
     "receivers test": _DONE,
+    "restore": _DONE,
     "rules check": _VERDICT,
+    "rules export": _DONE,
     "rules test": _VERDICT,
     "runs show": _ONE_THING,
     "show": _ONE_THING,
     "silences add": _DONE,
     "silences expire": _DONE,
     "spool send": _DONE,
+    "token create": _DONE,
+    "token hash": _ONE_THING,
+    "token revoke": _DONE,
     "why": _VERDICT,
     "xid": _VERDICT,
 }
@@ -65,6 +76,16 @@ def test_what_has_json_has_csv_or_says_why_not() -> None:
     with_csv = {path for path, options in known.items() if "--csv" in options}
     assert with_json - with_csv == set(WHY_NOT)
     assert with_csv <= with_json
+
+
+def test_what_has_no_json_is_named_in_the_docs() -> None:
+    from typer.main import get_command
+
+    known = dict(commands(get_command(app)))
+    groups = {path.rpartition(" ")[0] for path in known}
+    without = {path for path, options in known.items() if "--json" not in options} - groups
+    said = next(line for line in TERMINAL.read_text().splitlines() if line.endswith("has neither."))
+    assert set(re.findall(r"`([^`]+)`", said)) == without
 
 
 def written(found: list[dict[str, Any]]) -> list[dict[str, str]]:

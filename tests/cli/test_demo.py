@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.whole
 
 
 GPUS = 64
@@ -33,7 +33,7 @@ HOUR_MS = 3_600_000
 @contextmanager
 def running_demo(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     address = f"127.0.0.1:{free_port()}"
-    command = [*TRILENS, "demo", "--gpus", str(GPUS), "--interval", "1s", "--listen", address]
+    command = [*TRILENS, "demo", "--gpus", str(GPUS), "--interval", "4s", "--listen", address]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from email.utils import formatdate
 from pathlib import Path
@@ -20,21 +21,28 @@ from rules_at_work import groups
 from servers import until
 from trilens.alert.blindness import blind_rules
 from trilens.alert.evaluation import new_states
+from trilens.alert.rule import AlertingRule
 from trilens.cli.checkup import layers, machine
 from trilens.cli.checkup.layers import examine_server
 from trilens.cli.checkup.machine import Machine
 from trilens.cli.client import Client
+from trilens.serve.checkup import samples
 from trilens.serve.checkup.evidence import Evidence
 from trilens.serve.checkup.layers import OF_A_SERVER
 from trilens.serve.checkup.nodes import server_clock
+from trilens.serve.checkup.watching import blind_rules as blind_rules_of
 from trilens.serve.detection.keeper import DetectionState
+from trilens.serve.rules import rule_groups
 from trilens.serve.trackers import Status
+from trilens.settings.tree import Settings
 from trilens_process import server
 from workload_records import some_records
 
 if TYPE_CHECKING:
     from kubernetes_api import KubernetesServer
 
+# What a server tells of itself before anything is connected or booked.
+OF_A_NEW_SERVER = "process_|trilens_(?!gpu|sdk|stalled|barrier|clock|node|nv|agent|ledger)"
 WELL = {"synced": True, "trouble": None, "not_followed": [], "to_grant": []}
 
 
@@ -119,6 +127,10 @@ def test_a_server_that_does_nothing_is_worth_a_note() -> None:
     ("readiness", "what"),
     [
         ({"store": {"read_only_reason": "disk full", "damage": []}}, "writes are refused: disk full"),
+        (
+            {"store": {"company": "another server works on http://clickhouse:8123/trilens"}},
+            "another server works on http://clickhouse:8123/trilens",
+        ),
         ({"store": {"damage": ["table samples lost 7 rows"]}}, "table samples lost 7 rows"),
         (
             {"source": {"url": "http://p", "reachable": False, "error": "refused", "since": "noon"}},
@@ -131,15 +143,19 @@ def test_a_server_that_does_nothing_is_worth_a_note() -> None:
         ),
         ({"agents": {"known": 1, "complaints": ["n1 does not answer"]}}, "n1 does not answer"),
         ({"ledger": {"troubles": ["no facts of n1"]}}, "no facts of n1"),
+        ({"access": {"troubles": ["tokens.yaml:2:1: no"]}}, "tokens.yaml:2:1: no"),
+        ({"certificate": {"trouble": "cannot use c.pem"}}, "cannot use c.pem"),
     ],
 )
 def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> None:
     api = well(readiness=readiness, ready=False)
     with running(api.build()) as url:
-        problems = [one for one in findings(url) if one["is_problem"]]
-        assert [one["what"] for one in problems] == [what]
-        assert problems[0]["means"]
-        assert problems[0]["remedy"]
+        problem, *follow = [one for one in findings(url) if one["is_problem"]]
+        assert problem["what"] == what
+        assert problem["means"]
+        assert problem["remedy"]
+        unasked = "cannot be checked: http://p, which has the samples, does not answer"
+        assert all(one["what"] == unasked for one in follow)
 
 
 def test_rules_that_fail_and_a_reload_that_did() -> None:
@@ -163,9 +179,35 @@ def test_rules_that_were_left_out_and_rules_that_are_blind() -> None:
     with running(api.build()) as url:
         said = [(one["is_problem"], one["what"]) for one in findings(url)]
     assert sorted(said) == [
-        (False, "alerting rules are blind: a"),
+        (False, "1 of 2 alerting rules can find nothing: a"),
         (True, "rules were left out: rules.yml:3:5: groups[1]: a group needs a name"),
     ]
+
+
+def test_rules_that_wait_for_nothing_but_themselves() -> None:
+    rule = {"type": "alerting", "name": "a", "blind": {"missing": [], "inputs": []}}
+    (found,) = blind_rules_of(SimpleNamespace(rules=[rule]))  # type: ignore[arg-type]
+    assert found.means == "nothing is heard of what they look at"
+
+
+def test_a_new_server_says_in_one_note_that_most_rules_wait() -> None:
+    shipped = rule_groups(Settings())
+    missing = blind_rules(shipped, lambda name, _: re.match(OF_A_NEW_SERVER, name) is not None)
+    api = well(rules=new_states(shipped), readiness=watching(), blind={(o.group, o.rule): o for o in missing})
+    with running(api.build()) as url:
+        (found,) = findings(url)
+        listed = json.loads(trilens_here("rules", "list", "--blind", "--json", "--server", url).stdout)
+        shown = trilens_here("doctor", "--server", url).stdout
+    alerting = sum(isinstance(rule, AlertingRule) for group in shipped for rule in group.rules)
+    assert found["what"].startswith(f"{len(missing)} of {alerting} alerting rules can find nothing: ")
+    assert found["means"].startswith("nothing is heard of what they look at: GPUs (")
+    for one in ("training programs (", "inference services (", "Kubernetes (", "Kueue (1 rule)"):
+        assert one in found["means"]
+    assert "this server" not in found["means"]
+    assert "trilens rules list --blind" in found["remedy"]
+    assert len(listed) == len(missing) > 50, "all of it, by the command that the note names"
+    note = shown[shown.index("\nnote ") :]
+    assert len(note) < 600, note
 
 
 def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +225,7 @@ def test_gpus_that_are_lost_and_nodes_that_are_blind(monkeypatch: pytest.MonkeyP
         "/api/workloads": {"data": []},
         "/api/trackers": {"data": []},
         "/api/receivers": {"data": []},
+        "/api/backups": {"data": {"directory": None, "every_s": None, "failed": None, "backups": []}},
         "/api/v1/rules": {"data": {"groups": []}},
         "/api/v1/status/runtimeinfo": {"data": {"reloadConfigSuccess": True}},
         "/api/findings": {"data": []},
@@ -218,6 +261,24 @@ def test_doubts_about_workloads_and_nodes_without_an_agent(tmp_path: Path) -> No
     assert owner in said.stdout
     assert "    do:   grant list on pytorchjobs\n" in said.stdout
     assert "\nnothing is wrong, " in said.stdout
+
+
+def test_a_prometheus_that_does_not_scrape_this_server(tmp_path: Path) -> None:
+    there = {"url": "http://p", "reachable": True, "error": None, "since": None}
+
+    def found(api: Api) -> list[str]:
+        with running(api.build()) as url:
+            return [one["what"] for one in findings(url) if one["check"] == "unscraped"]
+
+    with some_records(tmp_path) as records:
+        api = well(readiness={**watching(), "source": there}, workloads=records)
+        (said,) = found(api)
+        assert "nobody scrapes /metrics/workloads" in said
+        labels = {"__name__": "trilens_workload_pod_info", "pod": "p"}
+        api.source.add(labels, [(time.time_ns() // 1_000_000, 1.0)])
+        assert found(api) == []
+        assert found(well(readiness=watching(), workloads=records)) == [], "it has the samples itself"
+    assert found(well(readiness={**watching(), "source": there})) == [], "there is nothing to tell yet"
 
 
 def test_an_agent_that_cannot_read_a_part_of_its_node() -> None:
@@ -312,6 +373,40 @@ trilens_store_disk_bytes 2.5e+09
     ]
 
 
+def test_a_disk_that_is_slow_is_named_by_the_threshold_of_its_alert() -> None:
+    now_ms = time.time_ns() // 1_000_000
+    api = well(readiness=watching())
+    for labels, seconds in (
+        ({"__name__": "trilens:threshold", "of": "own_disk_sync_seconds"}, 0.05),
+        ({"__name__": "trilens:disk_sync:seconds", "host": "ch-1"}, 0.049),
+        ({"__name__": "trilens:disk_sync:seconds", "host": "ch-2"}, 0.092),
+        ({"__name__": "trilens:disk_sync:seconds", "instance": "embedded:9333"}, 0.051),
+    ):
+        api.source.add(labels, [(now_ms, seconds)])
+    with running(api.build()) as url:
+        found = findings(url)
+    assert sorted((one["check"], one["what"]) for one in found) == [
+        (
+            "slow_disk",
+            "the disk of Trilens embedded:9333 takes 51 ms to keep something, in the mean of ten minutes",
+        ),
+        ("slow_disk", "the disk of ch-2 takes 92 ms to keep something, in the mean of ten minutes"),
+    ]
+
+
+@pytest.mark.parametrize(("reach_s", "is_told"), [(None, False), (299.0, True), (300.0, False)])
+def test_a_recent_window_that_is_too_small(reach_s: float | None, is_told: bool) -> None:
+    told = {"trilens_store_recent_reach_seconds": reach_s, "trilens_store_series": 881_367.0}
+    evidence = SimpleNamespace(own=told.get, readiness={})
+    found = [*samples.recent_window(evidence)]  # type: ignore[arg-type]
+    assert [one.what for one in found] == [
+        "the recent window reaches back 299 s, of 881,367 series"
+    ] * is_told
+    assert [one.remedy for one in found] == ["set storage.recent_memory to 631MiB or more"] * is_told
+    elsewhere = SimpleNamespace(own=told.get, readiness={"source": {}})
+    assert not [*samples.recent_window(elsewhere)]  # type: ignore[arg-type]
+
+
 def test_what_detectors_could_not_ask() -> None:
     api = well(readiness=watching(), detection=DetectionState(looked_ms=1, troubles={"steps": "timeout"}))
     with running(api.build()) as url:
@@ -403,3 +498,16 @@ def test_every_layer_is_in_the_docs() -> None:
     written = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     for layer in (layers.THIS_MACHINE, *OF_A_SERVER):
         assert f"\n| {layer.name} | " in written, layer.name
+
+
+def test_who_may_not_see_the_whole_fleet_is_told_so_once() -> None:
+    def told(token: str, *words: str) -> str:
+        return trilens_here(*words, "--server", url, TRILENS_TOKEN=token).stdout
+
+    with running(well(overrides={"server.token": "b0ss"}).build()) as url:
+        (unknown,) = json.loads(told("wrong", "doctor", "--json"))
+        made = told("b0ss", "token", "create", "ci", "--right", "read", "--team", "nlp").strip()
+        (bound,) = json.loads(told(made, "doctor", "--json"))
+    assert (unknown["is_problem"], unknown["what"]) == (True, "the server does not know you")
+    assert not bound["is_problem"]
+    assert bound["what"].startswith("token:ci may not see the whole fleet")

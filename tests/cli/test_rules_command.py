@@ -23,7 +23,7 @@ from trilens.alert.templates.expand import External
 from trilens.cli.main import app
 from trilens.model.errors import ConfigError
 from trilens.model.labels import LabelFrame, Symbols
-from trilens.rules import rule_files
+from trilens.rules import files_for_others, rule_files
 from trilens.rules.thresholds import thresholds
 from trilens_process import trilens
 
@@ -80,8 +80,10 @@ def test_the_shipped_files_are_written_for_others(tmp_path: Path) -> None:
     status, out, _ = run("export", str(tmp_path / "deep" / "folder"))
     written = [Path(line) for line in out.splitlines()]
     assert status == 0
-    assert [file.name for file in written] == [entry.name for entry in rule_files()]
+    assert [file.name for file in written] == [entry.name for entry in (*rule_files(), *files_for_others())]
     assert run("check", *map(str, written))[0] == 0
+    again = run("export", str(tmp_path / "deep" / "folder"), "--json")[1]
+    assert [one["file"] for one in json.loads(again)] == out.splitlines()
     (tmp_path / "file").touch()
     done = trilens("rules", "export", str(tmp_path / "file"))
     assert done.returncode == 2
@@ -101,7 +103,8 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_objects_of_the_prometheus_operator(objects: list[Path], tmp_path: Path) -> None:
     """As its CRD wants them (monitoring.coreos.com/v1): a webhook refuses the rest."""
-    assert [file.name for file in objects] == [f"trilens-{entry.name}" for entry in rule_files()]
+    shipped = (*rule_files(), *files_for_others())
+    assert [file.name for file in objects] == [f"trilens-{entry.name}" for entry in shipped]
     duration = re.compile(r"(\d+(ms|[smhdwy]))+")
     bare = []
     for file in objects:

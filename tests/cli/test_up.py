@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -14,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
-from certificates import make_certificates
+from certificates import make_certificates, sign
 from servers import free_port, require_server, until
 from trilens import __version__
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
+from trilens.serve.own_health import certificate_ends_s
 from trilens.simulate.fleet import Fleet
 from trilens.simulate.targets import FleetTargets
 from trilens_process import TRILENS, clean_environment, server, trilens
@@ -202,8 +204,32 @@ def test_https_with_a_certificate(tmp_path: Path) -> None:
             trust = ssl.create_default_context(cafile=tmp_path / "ca.pem")
             answer = httpx.get(f"https://{address}/api/v1/query?query=1", verify=trust)
             assert answer.json()["data"]["result"][1] == "1"
+            assert "max-age" in answer.headers["strict-transport-security"]
+            own = httpx.get(f"https://{address}/metrics", verify=trust).text
+            assert "trilens_tls_certificate_expiry_timestamp_seconds" in own
             with pytest.raises(httpx.HTTPError):
                 httpx.get(f"http://{address}/healthz")
+            old = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+            with pytest.deprecated_call():
+                old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(f"https://{address}/healthz", verify=old)
+            before = ssl.get_server_certificate(("localhost", int(address.rpartition(":")[2])))
+            (tmp_path / "server.pem").write_text("nonsense", encoding="utf-8")
+            process.send_signal(signal.SIGHUP)
+            assert any("the old certificate stays" in line for line in process.stderr)
+            ready = httpx.get(f"https://{address}/readyz", verify=trust).json()
+            assert "server.pem" in ready["certificate"]["trouble"]
+            sign(tmp_path, "server", days=40)  # as a mounted secret changes: nobody sends a signal
+            assert any("the certificate is read again" in line for line in process.stderr)
+            assert httpx.get(f"https://{address}/healthz", verify=trust).status_code == 200
+            assert "certificate" not in httpx.get(f"https://{address}/readyz", verify=trust).json()
+            after = ssl.get_server_certificate(("localhost", int(address.rpartition(":")[2])))
+            assert after != before
+            own = httpx.get(f"https://{address}/metrics", verify=trust).text
+            ends = re.search(r"^trilens_tls_certificate_expiry_timestamp_seconds (\S+)", own, re.MULTILINE)
+            assert ends is not None
+            assert float(ends[1]) == certificate_ends_s(tmp_path / "server.pem")
         finally:
             process.terminate()
 

@@ -99,9 +99,15 @@ def test_what_cannot_be_told_at_all_is_shown_whole_where_nothing_else_is() -> No
 def test_commands_are_run_in_containers_only_when_asked_for() -> None:
     with HttpTarget() as server:
         server.say(_answer(_verdict("taint", 0.95)), "/api/why")
-        trilens_here("why", "train", "--exec", "--since", "2h", "--server", f"http://{server.address}")
-        path, _ = server.requests[-1]
-    assert "exec=true" in path
+        url = f"http://{server.address}"
+        trilens_here("why", "train", "--exec", "--since", "2h", "--server", url)
+        trilens_here("bundle", "train", "--exec", "--server", url)
+        trilens_here("why", "train", "--server", url)
+        assert len(server.requests) == 3
+        why, case = server.posted  # no page of another site can have it done by a link
+    assert (why.partition("?")[0], case.partition("?")[0]) == ("/api/why", "/api/case")
+    assert "exec=true" in why
+    assert "exec=true" in case
 
 
 def test_without_a_name_what_is_open_with_its_cause() -> None:

@@ -20,6 +20,7 @@ from trilens.collect.otlp.body import Encoding
 from trilens.collect.otlp.stats import OtlpTraceStats
 from trilens.collect.otlp.trace_receiver import OtlpTraceReceiver
 from trilens.collect.runs.intake import RunIntake
+from trilens.model.errors import Forbidden
 from trilens.model.run import RunId
 from trilens.model.sample_ids import digest
 from trilens.store.options import StoreOptions
@@ -273,3 +274,22 @@ def test_spans_of_other_programs_are_not_kept_and_counted(store: Store) -> None:
         assert not program.send(receiver).HasField("partial_success")
         assert receiver.stats.not_kept == 2
     assert store.runs.runs() == before
+
+
+def test_a_run_is_in_the_cluster_that_it_names_or_that_of_its_token(store: Store) -> None:
+    def sent(receiver: OtlpTraceReceiver, program: Program, *clusters: str) -> None:
+        body, program.request = program.request.SerializeToString(), ExportTraceServiceRequest()
+        receiver.receive(body, Encoding.PROTOBUF, "", frozenset(clusters))
+
+    quiet, named = Program(), Program(rank=1, k8s__cluster__name="east")
+    with receiving(store) as receiver:
+        for program in (quiet, named):
+            program.span("step", 0, 100, training__step=1)
+        with pytest.raises(Forbidden, match="does not say of which"):
+            receiver.receive(quiet.request.SerializeToString(), Encoding.PROTOBUF, "", frozenset("ab"))
+        sent(receiver, quiet, "east")
+        sent(receiver, named, "east", "west")
+        assert [one.cluster for one in store.runs.processes([RUN])] == ["east", "east"]
+        quiet.span("step", 200, 100, training__step=2)
+        with pytest.raises(Forbidden):
+            sent(receiver, quiet, "west")

@@ -25,15 +25,20 @@ from kubernetes_api import Rule
 from kubernetes_client import CRDS, NAMESPACES, NODES, PODS
 from servers import until
 from trilens.collect.kubernetes.catalogue import choose
+from trilens.collect.kubernetes.intake import access_to
 from trilens.collect.kubernetes.rbac import fix_manifests
+from trilens.collect.kubernetes.writes import ObjectWrites
 from trilens.diagnose.cure.restarts import restartable
-from trilens.model.errors import RequestError
+from trilens.model.errors import KubeApiError, NotFound, RequestError
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.fix import Deed, Fix, FixState, FixTarget, fix_id
+from trilens.serve.cases.kinds import CASE_KINDS
 from trilens.serve.cure.told import Told
+from trilens.settings.kubernetes import ClusterSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from kubernetes_api import KubernetesServer
     from kubernetes_client import KubernetesClient
@@ -75,6 +80,15 @@ def test_what_was_begun_before_a_kill_is_settled(bench: Bench, admin: Kubernetes
         bench.comes_to(old.id, FixState.FAILED)
     names = [one.target.name for one in (undone, done, anns, old)]
     assert [bench.is_closed(name) for name in names] == [True, True, False, False]
+
+
+def test_a_fault_closes_the_node_of_its_own_cluster(bench: Bench) -> None:
+    spared, broken = bench.node(), bench.node(1)
+    with bench.keeper() as keeper:
+        keeper.take_event(xid(spared, 79, cluster="elsewhere"))
+        keeper.take_event(xid(broken, 79, cluster="lab"))
+        bench.comes_to(fix_id("event", "lab", broken, "e1"), FixState.DONE)
+    assert (bench.is_closed(spared), bench.is_closed(broken)) == (False, True)
 
 
 def test_a_fault_is_answered_once_over_restarts(bench: Bench, admin: KubernetesClient) -> None:
@@ -229,6 +243,51 @@ def test_a_job_is_restarted_through_its_operator(bench: Bench, admin: Kubernetes
     with bench.keeper():
         assert "resumed after a restart" in bench.comes_to("killed", FixState.DONE).result
     assert admin.get(RAY_JOBS, "llm", HOME)["spec"]["suspend"] is False
+
+
+def test_what_has_the_name_of_one_that_is_gone_is_left_alone(bench: Bench, admin: KubernetesClient) -> None:
+    """It may be another team's."""
+    job = {"metadata": {"name": "again"}, "spec": {"suspend": False, "shutdownAfterJobFinishes": True}}
+    gone = admin.create(RAY_JOBS, job, HOME)["metadata"]["uid"]
+    target = FixTarget("lab", "ray.io", "RayJob", HOME, "again", gone)
+    noted = {"note": "ours"}
+    with bench.keeper() as keeper:
+        kept = asyncio.run(keeper.do(Told(Deed.ANNOTATE, target, "ann", value=noted)))
+        assert (kept.state, bench.fix(kept.id)) == (FixState.DONE, kept)
+        admin.delete(RAY_JOBS, "again", HOME)
+        annotations = {"trilens/fix": kept.id, **noted}  # as the other left it, to the letter
+        other = admin.create(
+            RAY_JOBS, {**job, "metadata": {"name": "again", "annotations": annotations}}, HOME
+        )
+        assert other["metadata"]["uid"] != gone
+        for deed in (Deed.RESTART, Deed.ANNOTATE):
+            for way in (keeper.do, keeper.dry_run):
+                with pytest.raises(NotFound, match="is gone, and what has its name now is another"):
+                    asyncio.run(way(Told(deed, target, "ann", value={"note": "theirs"})))
+        with pytest.raises(NotFound, match="is gone"):
+            asyncio.run(keeper.undo(kept.id, "ann"))
+    assert (
+        admin.get(RAY_JOBS, "again", HOME)["metadata"]["resourceVersion"]
+        == (other["metadata"]["resourceVersion"])
+    )
+
+
+async def test_what_takes_a_name_between_two_calls_is_not_changed(
+    kubernetes: KubernetesServer, admin: KubernetesClient, tmp_path: Path
+) -> None:
+    made = admin.create(RAY_JOBS, {"metadata": {"name": "raced"}, "spec": {"suspend": False}}, HOME)
+    target = FixTarget("lab", "ray.io", "RayJob", HOME, "raced", made["metadata"]["uid"])
+    writes = ObjectWrites(
+        access_to(ClusterSettings(kubeconfig=kubernetes.kubeconfig()), tmp_path), CASE_KINDS
+    )
+    try:
+        answer = await writes.patch(target, {"metadata": {"labels": {"a": "b"}}}, dry_run=False)
+        assert answer["metadata"]["labels"] == {"a": "b"}
+        with pytest.raises(KubeApiError):
+            await writes.patch(target._replace(uid="another"), {"spec": {"suspend": True}}, dry_run=False)
+    finally:
+        await writes.close()
+    assert admin.get(RAY_JOBS, "raced", HOME)["spec"]["suspend"] is False
 
 
 def test_a_job_of_volcano_is_given_a_command(bench: Bench, admin: KubernetesClient) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kubernetes_api import KubernetesServer
     from kubernetes_client import Json, KubernetesClient
 
+pytestmark = pytest.mark.whole
+
 NAMESPACE = "fix-live"
 NODE = f"{NAMESPACE}-node"
 OTHERS = [f"{NAMESPACE}-{n}" for n in range(2, 6)]

@@ -195,11 +195,22 @@ def test_rows_that_wait_for_a_reset() -> None:
 
 def test_repeat_offenders() -> None:
     story = Story()
-    told = [Offender("node-0", "GPU-llm-2", 3, START_MS), Offender("node-0", None, 2, START_MS)]
+    told = [Offender("", "node-0", "GPU-llm-2", 3, START_MS), Offender("east", "node-0", None, 2, START_MS)]
     story.change = lambda scene: replace(scene, offenders=told)
     _, finding = _found(story)[0]
     assert (finding.cause, finding.subject.gpu) == ("repeat-offender", "GPU-llm-2")
     assert len({one.key for _, one in _found(story)}) == 1
+
+
+def test_nodes_of_one_name_in_two_clusters_are_two() -> None:
+    story = Story()
+    for cluster in ("east", "west"):
+        told = replace(_event(79, 800), uuid=None, gpu=None, cluster=cluster)
+        story.events += [told, replace(told, id="link", kind=EventKind.NVLINK, code=None)]
+    found = {(one.cause, one.subject.cluster, one.subject.node) for _, one in _found(story)}
+    assert found == {
+        (cause, cluster, "node-0") for cause in ("xid-79", "nvlink") for cluster in ("east", "west")
+    }
 
 
 @pytest.mark.parametrize(

@@ -75,10 +75,41 @@ def test_what_a_newer_trilens_wrote_is_read_as_far_as_it_is_known() -> None:
 
 
 def test_a_member_that_unpacks_to_more_than_it_may_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle, "_MAX_BYTES", 1_000)
-    case = read_bundle(_changed("artifacts/0000", b"\0" * 1_001))
+    monkeypatch.setattr(bundle, "_MAX_BYTES", 100_000)
+    case = read_bundle(_changed("artifacts/0000", b"\0" * 100_001))
     assert case.artifacts == ()
-    assert any("at most 1000 are read" in one.what for one in case.missing)
+    assert any("at most 100000 are read" in one.what for one in case.missing)
+
+
+def test_many_members_that_are_too_much_together_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "_MAX_BYTES", 100_000)
+    case = read_bundle(_changed("notes.json", b"[]" + b" " * 99_000))
+    assert case.notes == ()
+    assert any("at most 100000 are read" in one.what for one in case.missing)
+    assert case.gpus == CASE.gpus
+
+
+def test_a_bundle_that_is_damaged_or_made_to_do_harm_is_refused_or_has_sections_missing() -> None:
+    """What zipfile raises depends on the byte that is wrong: none of it may come out."""
+    whole = _written().getvalue()
+    refused = 0
+    for at in range(0, len(whole), 7):
+        for bit in (1, 8, 128):
+            changed = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
+            try:
+                read_bundle(io.BytesIO(changed))
+            except BundleError:
+                refused += 1
+    assert refused
+
+
+def test_what_is_packed_in_a_way_that_no_bundle_is_is_not_read() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(_written()) as before, zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as after:
+        for one in before.namelist():
+            after.writestr(one, before.read(one))
+    with pytest.raises(BundleError, match="not a bundle of Trilens"):
+        read_bundle(packed)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip"], ids=["empty", "text"])

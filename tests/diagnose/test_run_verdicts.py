@@ -16,6 +16,7 @@ from trilens.model.life import MembershipInterval
 from trilens.model.run import Ending, RankProcess, RunId, WriterId
 from trilens.model.verdict import Layer, Verdict
 from trilens.model.workload import Membership, PodKey, WorkloadKey
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.run_verdicts import RunVerdicts, verdict_figures
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def cases() -> Gathered:
 @pytest.fixture
 def verdicts(cases: Gathered, loop: asyncio.AbstractEventLoop) -> RunVerdicts:
     made = RunVerdicts(cases, Members(), list)  # type: ignore[arg-type]
-    made.ask_in(loop)
+    made.ask_in(AskedLoop(loop))
     return made
 
 
@@ -133,7 +134,7 @@ def test_a_run_of_which_something_is_found_now(cases: Gathered, loop: asyncio.Ab
     )
     lasting = [FindingInterval(found, 1, 2)]
     verdicts = RunVerdicts(cases, Members(), lambda: lasting)  # type: ignore[arg-type]
-    verdicts.ask_in(loop)
+    verdicts.ask_in(AskedLoop(loop))
     assert verdicts.of(RUN, [process()], "running")
     lasting.clear()
     assert verdicts.of(RUN, [process()], "running") == {}

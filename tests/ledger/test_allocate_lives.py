@@ -136,8 +136,14 @@ def test_of_two_pods_of_one_name_the_one_on_the_node_of_the_life_is_meant() -> N
             replace(member, membership=replace(member.membership, pod=key)),
         ],
     )
+    alone = fleet.facts
     fleet.life("run-a", "train", pod_uid=None, node="node-b")
     assert ranks_on(fleet) == {"GPU-1": [("run-a", 0)]}
+    # Of another cluster it says itself, whatever its node is called; and where nobody knows, none is meant.
+    for cluster, expected in (("other", {"GPU-1": [("run-a", 0)]}), ("elsewhere", {}), (None, {})):
+        fleet.facts = alone
+        fleet.life("run-a", "train", pod_uid=None, node="node-c", cluster=cluster)
+        assert ranks_on(fleet) == expected
 
 
 def test_a_process_without_a_pod_is_found_by_its_number_or_its_gpu() -> None:

@@ -232,6 +232,17 @@ def test_an_xid_without_a_uuid_means_the_gpu_of_that_number() -> None:
     assert minutes(booked(fleet))["GPU-1", Bucket.BROKEN, "fault"] == 50
 
 
+def test_an_xid_of_a_node_of_that_name_in_another_cluster_means_another_gpu() -> None:
+    fleet = FleetBuilder().node("node-a", ["GPU-0", "GPU-1"]).xid(79, "GPU-1", 10)
+    elsewhere = replace(fleet.facts.faults[0], uuid=None, gpu=1, cluster="elsewhere")
+    fleet.facts = replace(fleet.facts, faults=[elsewhere])
+    assert ("GPU-1", Bucket.BROKEN, "fault") not in minutes(booked(fleet))
+    fleet.gpu("GPU-far", "node-a", number="1", cluster="elsewhere")
+    assert minutes(booked(fleet))["GPU-far", Bucket.BROKEN, "fault"] == 50
+    fleet.facts = replace(fleet.facts, faults=[replace(elsewhere, cluster="")])
+    assert not [key for key in minutes(booked(fleet)) if key[1] is Bucket.BROKEN]  # it may be either
+
+
 def test_throttled_time_is_shown_inside_of_useful_time() -> None:
     fleet = training(FleetBuilder().node("node-a", ["GPU-0", "GPU-1"]), "train", ["GPU-0"])
     signals = signals_of([one.gpu.key for one in fleet.facts.gpus], NOON_MS, 60)

@@ -42,6 +42,15 @@ def test_a_run_is_the_same_by_its_tag_or_by_what_its_program_said() -> None:
     assert shown(experiments(ours, theirs)) == [("llm", [("a", ["m1"]), ("b", ["w1"])])]
 
 
+def test_by_the_tag_alone_where_programs_are_not_believed() -> None:
+    ours = [reported("a", experiment="llm", trackers=(Tracker("wandb", "w1", "team/llm"),))]
+    theirs = [tracked("mlflow", "m1", tags={"trilens.run": "a"}), tracked("wandb", "w1", experiment="theirs")]
+    assert shown(experiments(ours, theirs, by_tag_alone=True)) == [
+        ("llm", [("a", ["m1"])]),
+        ("theirs", [(None, ["w1"])]),
+    ]
+
+
 def test_likeness_proves_nothing() -> None:
     ours = [reported("a", experiment="llm", name="first", trackers=(Tracker("wandb", "x", ""),))]
     theirs = [

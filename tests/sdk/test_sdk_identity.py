@@ -46,6 +46,16 @@ TRAINER = {
 }
 
 
+def test_jobs_of_one_name_in_two_clusters_are_two_runs(tmp_path: Path) -> None:
+    def run(**more: str) -> str:
+        return name_run(identify({**TRAINER, **more}, tmp_path), None, {}, arguments=["a"]).id
+
+    one, east, west = run(), run(TRILENS_CLUSTER="east"), run(TRILENS_CLUSTER="west")
+    assert len({one, east, west}) == 3
+    assert identify({"TRILENS_CLUSTER": " east\n"}, tmp_path).cluster == "east"
+    assert identify({"TRILENS_CLUSTER": ""}, tmp_path).cluster is None
+
+
 def who(environ: dict[str, str], proc: Path) -> dict[str, Any]:
     return identify(environ, proc)._asdict()
 

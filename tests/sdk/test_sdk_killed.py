@@ -3,63 +3,21 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
 
+from killed_training import program
 from servers import free_port, running, until
 from trilens.sdk.guard import Guard
 from trilens.sdk.outbox.folder import find_folders
 from trilens.sdk.outbox.send_left import send_left
-from trilens_process import TRILENS, clean_environment
+from trilens_process import TRILENS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
     from pathlib import Path
-
-# Tells on its output when the records of a step are written: from then on a kill must not lose it.
-PROGRAM = """
-import sys, time
-import trilens
-from trilens.sdk.outbox import Outbox
-
-put = Outbox.put
-
-def told(outbox, sections):
-    put(outbox, sections)
-    if "steps" in sections:
-        print(max(sections["steps"]["step"]), time.time_ns(), flush=True)
-
-Outbox.put = told
-run = trilens.init("killed", run_id="run-1", metrics=False)
-while True:
-    for batch in run.data([["a", "b"]], dataset="letters"):
-        with run.step():
-            run.log(loss=1.0)
-    time.sleep(0.15)
-"""
-
-
-@contextmanager
-def program(server: str, spool: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
-    environment = clean_environment(TRILENS_SERVER=server, TRILENS_SPOOL=str(spool), TRILENS_INTERVAL_S="0.1")
-    with log.open("w") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def written(process: subprocess.Popen[str]) -> int:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from sdk_runs import Told
 
+pytestmark = pytest.mark.whole
+
 PHASES = {"data", "forward", "backward", "optimizer"}
 LOADED = ("torch.distributed.fsdp", "torch.distributed.checkpoint", "transformers.trainer", "lightning")
 

@@ -18,7 +18,7 @@ class Agents:
 
     names = ()
 
-    async def output(self, node: str, _namespace: str, pod: str) -> list[dict[str, Any]]:
+    async def output(self, _cluster: str, node: str, _namespace: str, pod: str) -> list[dict[str, Any]]:
         if node == "n3":
             raise NotFound("no agent is known on the node 'n3'")
         if node == "n2":

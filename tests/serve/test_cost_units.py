@@ -31,6 +31,7 @@ from trilens.model.run import (
 )
 from trilens.model.run_sums import AttemptSpan
 from trilens.model.workload import Membership, PodKey
+from trilens.serve.access.seen_runs import RunsSeen
 from trilens.serve.money.cost_units import CostUnitsApi
 
 if TYPE_CHECKING:
@@ -226,7 +227,8 @@ def test_the_open_hour_is_read_when_it_is_booked_while_somebody_looks(
     api = Api(book=book, facts=Told(), now_ms=lambda: now_ms)
     asked: list[int] = []
     monkeypatch.setattr(Told, "programs", lambda self, a, b, **_: asked.append(a) or Facts(a, b))
-    units = CostUnitsApi(book, api.facts, api.signals, api.runs, api.questions)
+    runs = RunsSeen(api.runs, api.workloads)
+    units = CostUnitsApi(book, api.facts, api.signals, runs, api.questions)
     units._prepare(now_ms, QueryGuard())
     assert asked == [], "nobody has asked"
     units._asked_ms = now_ms - 60_000

@@ -24,6 +24,7 @@ from trilens.promql.memory import MemorySource
 from trilens.resolve.gpus.reports import read_report
 from trilens.resolve.present import ClusterState, NodeState, PodState, WorkloadState
 from trilens.resolve.topology import Place
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.detection.asked import Asked
 from trilens.serve.detection.gpu_window import GpuWindow
 from trilens.serve.detection.places import GpusSeen
@@ -92,7 +93,7 @@ class Server:
         self.records = RankRecords()
         self.queries = Queries(self.samples)
         asked = Asked(self.queries)
-        asked.ask_in(self.loop)
+        asked.ask_in(AskedLoop(self.loop))
         self.window = GpuWindow(asked)
         self.scenes = Scenes(
             Sources(
@@ -126,8 +127,8 @@ class Server:
     def between(self, from_ms: int, to_ms: int, *, limit: int) -> list[Any]:
         return []
 
-    def hardware_faults(self, since_ms: int) -> list[tuple[str, GpuUuid | None, int, int]]:
-        return [("n1", GpuUuid("GPU-0"), 3, NOW)]
+    def hardware_faults(self, since_ms: int) -> list[tuple[str, str, GpuUuid | None, int, int]]:
+        return [("", "n1", GpuUuid("GPU-0"), 3, NOW)]
 
     def reading(self, metric: str, values: dict[int, float], **labels: str) -> None:
         named = {"__name__": metric, "UUID": "GPU-0", "gpu": "0", "Hostname": "n1", "modelName": "H100"}
@@ -189,6 +190,20 @@ def test_gpus_workloads_runs_and_pods_come_together(loop: asyncio.AbstractEventL
     assert (node.is_ready, node.rack, node.nvlink_domain) == (True, "r7", "d1")
     assert scene.offenders[0].faults == 3
     assert not server.scenes.trouble
+
+
+def test_a_gpu_is_on_its_node_though_it_was_known_before_its_readings(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    server = Server(loop)
+    server.has_gpu()
+    other = GpuKey(GpuUuid("GPU-1"))
+    gpus = {**server.gpus.gpus, other: Gpu(other, "lab", "n2", "0", "H100")}
+    server.gpus = server.gpus._replace(gpus=gpus)
+    server.reading("DCGM_FI_DEV_GPU_UTIL", {-8: 90})
+    assert [place.node for place in server.scenes.scene(NOW).telemetry.places] == ["n1"]
+    server.reading("DCGM_FI_DEV_GPU_UTIL", {2: 90}, UUID="GPU-1", Hostname="n2")
+    assert {place.node for place in server.scenes.scene(NOW + 5000).telemetry.places} == {"n1", "n2"}
 
 
 def test_the_past_is_asked_once_and_then_only_what_is_new(loop: asyncio.AbstractEventLoop) -> None:

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import msgspec
+import pytest
+from starlette.responses import Response
+from starlette.routing import Route
 
 from command_here import trilens_here
 from memory_api import Api, running
 from trilens.cli.checkup import layers, machine
 from trilens.cli.checkup.machine import Machine
-from trilens.model.errors import StoreDamaged
+from trilens.model.errors import ServerError, ServerSilent, StoreDamaged, StoreError
+from trilens.serve.access.access import Access
+from trilens.serve.access.doors import ServerToken
 from trilens.serve.app import build_app
+from trilens.serve.asked_loop import AskedLoop
+from trilens.serve.checkup.asked_once import AskedOnce
 from trilens.serve.checkup.layers import OF_A_SERVER
 from trilens.serve.checkup.unconnected import UNCONNECTED
 from trilens.serve.detection.keeper import DetectionState
-from trilens.serve.pages import doctor
+from trilens.serve.pages import doctor, doctor_inside
 from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.doctor_advice import ADVICE, AREAS
 from trilens.serve.pages.doctor_answers import DoctorAnswer
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 WELL: dict[str, Any] = {"synced": True, "trouble": None, "not_followed": [], "to_grant": []}
 GRANT = {"namespace": "", "rule": {"verbs": ["list", "watch"], "resources": ["pods"], "apiGroups": [""]}}
@@ -39,7 +45,7 @@ def well(**parts: Any) -> Api:
 
 
 def told(url: str, **params: str) -> dict[str, Any]:
-    answer = httpx.get(f"{url}/api/doctor", params=params)
+    answer = httpx.get(f"{url}/api/doctor", params=params, timeout=60)
     assert answer.status_code == 200, answer.text
     data: dict[str, Any] = answer.json()["data"]
     msgspec.convert(data, DoctorAnswer)
@@ -144,7 +150,7 @@ def test_it_looks_by_itself_once_the_fleet_was_looked_at(monkeypatch: pytest.Mon
     async def begin() -> None:
         api = doctor.DoctorApi((), lambda: now_s[0])
         await looked(api)  # before the server has begun
-        PageApis([api]).begun(asyncio.get_running_loop())
+        PageApis([api]).begun(AskedLoop(asyncio.get_running_loop()))
         await looked(api)
         now_s[0] = 100
         await looked(api)
@@ -157,7 +163,7 @@ def test_it_looks_by_itself_once_the_fleet_was_looked_at(monkeypatch: pytest.Mon
 
 
 def test_a_token_keeps_others_out_and_the_checks_need_none() -> None:
-    with running(build_app(replace(well().parts(), token="secret"))) as url:
+    with running(build_app(replace(well().parts(), access=Access([ServerToken("secret")])))) as url:
         assert httpx.get(f"{url}/api/doctor").status_code == 401
         answer = httpx.get(f"{url}/api/doctor", headers={"Authorization": "Bearer secret"})
         assert answer.status_code == 200
@@ -170,3 +176,72 @@ def test_every_layer_has_its_area_and_every_advice_its_check() -> None:
     checks |= {check.__name__ for every in UNCONNECTED.values() for check in every}
     assert set(ADVICE) <= checks
     assert {layer.name for layer in OF_A_SERVER} >= set(UNCONNECTED)
+
+
+def test_who_says_nothing_is_waited_for_once_and_told_and_the_others_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor_inside, "_WITHIN_S", 2.0)
+    over = threading.Event()
+    asked: list[object] = []
+
+    def silent_instant(*question: object) -> Any:
+        asked.append(question)
+        over.wait(60)
+        raise StoreError("too late")
+
+    api = well()
+    api.engines = lambda _lookback_ms: SimpleNamespace(instant=silent_instant)
+    with running(api.build()) as url:
+        try:
+            found = findings(told(url))
+        finally:
+            over.set()
+    told_checks = {check for check, one in found.items() if "did not answer" in one["what"]}
+    assert {"counters", "agents", "clocks", "no_gpus"} <= told_checks
+    assert found["counters"]["what"] == "cannot be checked: /api/v1/query did not answer in 2 s"
+    assert found["counters"]["kind"] == "problem"
+    assert found["no_trackers"]["kind"] == "unconnected"
+    assert len(asked) < len(told_checks)
+
+
+def test_a_source_that_is_known_not_to_answer_is_not_asked() -> None:
+    away = {"url": "http://prometheus", "reachable": False, "since": "now", "error": "it did not answer"}
+    api = well(readiness={"source": away}, ready=False)
+    asked: list[object] = []
+    api.engines = lambda _lookback_ms: SimpleNamespace(instant=lambda *question: asked.append(question))
+    with running(api.build()) as url:
+        found = findings(told(url))
+    assert not asked
+    assert found["source"]["what"].startswith("http://prometheus does not answer since now")
+    assert found["counters"]["what"] == (
+        "cannot be checked: http://prometheus, which has the samples, does not answer"
+    )
+
+
+@pytest.mark.parametrize("nonsense", [b"<html>login</html>", b"[1, 2]", b""])
+def test_a_source_that_answers_nonsense_is_an_error_like_any_other(nonsense: bytes) -> None:
+    """Which a check tells; what such a server answers is passed on as it came."""
+    route = Route("/api/v1/query", lambda _request: Response(nonsense))
+
+    async def ask() -> None:
+        server = doctor_inside.InsideServer([route], AskedLoop(asyncio.get_running_loop()))
+        with pytest.raises(ServerError, match="HTTP 200, and no"):
+            await asyncio.to_thread(server.get, "/api/v1/query")
+
+    asyncio.run(ask())
+
+
+def test_a_question_is_asked_once_for_all_who_want_it_and_its_failure_is_theirs() -> None:
+    asked: list[str] = []
+
+    def get(path: str, params: Any) -> Any:
+        asked.append(path)
+        raise ServerError("broken") if path == "/broken" else ServerSilent("nothing")
+
+    server = AskedOnce(cast("Any", SimpleNamespace(get=get)))
+    for path, params in (("/broken", {}), ("/broken", {"a": "1"}), ("/silent", {}), ("/silent", {"a": "1"})):
+        for _ in range(2):
+            with pytest.raises(ServerError):
+                server.get(path, params)
+    assert asked == ["/broken", "/broken", "/silent"]

@@ -35,8 +35,8 @@ def seat(
     return MembershipInterval(Membership(PodKey(cluster, "ml", "train-0", uid), key), node, from_ms, to_ms)
 
 
-def hit(victim: Victim, *known: MembershipInterval) -> str | None:
-    event = EventRecord("gpu-1", "1", T_MS, EventKind.XID, 31, "", *[None] * 8, (victim,))
+def hit(victim: Victim, *known: MembershipInterval, cluster: str = "") -> str | None:
+    event = EventRecord("gpu-1", "1", T_MS, EventKind.XID, 31, "", *[None] * 8, (victim,), cluster=cluster)
     [answer] = answers([event], Seats(*known), None)
     workload = answer.victims[0].workload
     return workload.name if workload else None
@@ -54,6 +54,15 @@ def test_without_a_uid_the_name_counts_on_that_node_at_that_time() -> None:
     assert hit(victim, seat("b", "u2", "gpu-9", 0, None, "other"), here) == "a"
     before = seat("b", "u2", "gpu-1", 0, T_MS - 5_000)
     assert hit(victim, before, seat("a", "u1", "gpu-1", T_MS - 1_000, None)) == "a"
+
+
+def test_of_two_clusters_that_have_it_on_such_a_node_the_events_own() -> None:
+    victim = Victim("ml", "train-0", "")
+    both = seat("a", "u1", "gpu-1", 0, None, "east"), seat("b", "u2", "gpu-1", 0, None, "west")
+    assert hit(victim, *both, cluster="west") == "b"
+    assert hit(victim, *both, cluster="elsewhere") is None
+    assert hit(victim, *both) is None  # it may be either
+    assert hit(victim, both[0]) == "a"
 
 
 def test_a_fault_just_after_the_end_is_what_ended_it_and_a_later_one_is_not() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from dataclasses import replace
 from decimal import Decimal
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trilens.serve.own_queries import Times
+    from trilens.serve.questions import Questions
 
 NOW_MS = 1_700_000_000_000
 H100 = "NVIDIA H100"
@@ -197,6 +199,11 @@ def test_an_answer_is_made_once_for_all_who_ask_within_a_moment() -> None:
     assert len(made) == 2
 
 
+def settled(questions: Questions) -> None:
+    while questions.runner.running:
+        time.sleep(0.01)
+
+
 def test_who_asks_after_a_look_does_not_wait_for_the_answer() -> None:
     now_s, questions = [0.0], Api().questions
     made: list[float] = []
@@ -205,42 +212,87 @@ def test_who_asks_after_a_look_does_not_wait_for_the_answer() -> None:
         made.append(now_s[0])
         return b"%d" % len(made) * 2_000
 
-    def settled() -> None:
-        while questions.runner.running:
-            time.sleep(0.01)
-
     def told(*headers: tuple[bytes, bytes]) -> bytes:
         request = Request({"type": "http", "headers": list(headers)})
         return asyncio.run(shared.answer(request)).body[:1]  # type: ignore[return-value]
 
     shared = SharedAnswer(make, questions, lambda: now_s[0])
     shared.looked()  # before anybody has asked
-    settled()
+    settled(questions)
     assert (told(), told((b"accept-encoding", b"gzip")), made) == (b"1", b"\x1f", [0.0])
     now_s[0] = FRESH_S + 1  # no look since: told once more, while the next one is made
     assert told() == b"1"
-    settled()
+    settled(questions)
     assert (told(), len(made)) == (b"2", 2)
     now_s[0] += 5
     shared.looked()  # somebody watches
-    settled()
+    settled(questions)
     assert len(made) == 3
     now_s[0] += 40
     shared.looked()  # nobody has for a while: it is made seldom
-    settled()
+    settled(questions)
     now_s[0] += 5
     shared.looked()
-    settled()
+    settled(questions)
     assert len(made) == 4
     now_s[0] += 40
     shared.looked(for_nobody=False)
-    settled()
+    settled(questions)
     assert len(made) == 4
     told()
+    settled(questions)  # it was old, so one is made now
     now_s[0] += 5
     shared.looked(for_nobody=False)
-    settled()
+    settled(questions)
     assert made[-1] == now_s[0], "while somebody watches it is made all the same"
+
+
+def test_a_look_while_an_answer_is_made_is_in_the_next_one() -> None:
+    now_s, questions, fleet = [0.0], Api().questions, ["before"]
+    begun, go_on = threading.Semaphore(0), threading.Semaphore(0)
+    made: list[str] = []
+
+    def make(_guard: QueryGuard) -> bytes:
+        made.append(fleet[0])
+        begun.release()
+        assert go_on.acquire(timeout=60)
+        return made[-1].encode()
+
+    def told() -> object:
+        return asyncio.run(shared.answer(Request({"type": "http", "headers": []}))).body
+
+    shared = SharedAnswer(make, questions, lambda: now_s[0])
+    shared.looked()
+    assert begun.acquire(timeout=60)
+    fleet[0] = "after"
+    for _ in range(3):
+        shared.looked()
+    go_on.release()
+    assert begun.acquire(timeout=60), "it is made once more"
+    assert told() == b"before", "for which nobody waits"
+    go_on.release()
+    settled(questions)
+    assert (told(), made) == (b"after", ["before", "after"])
+
+
+def test_an_answer_that_takes_long_is_not_made_all_the_time() -> None:
+    now_s, questions = [0.0], Api().questions
+    made: list[float] = []
+
+    def make(_guard: QueryGuard) -> bytes:
+        made.append(now_s[0])
+        now_s[0] += LASTS_S + 1
+        shared.looked()
+        return b""
+
+    shared = SharedAnswer(make, questions, lambda: now_s[0])
+    shared.looked()
+    settled(questions)
+    assert made == [0.0], "the next look has the next one made"
+    now_s[0] += 60
+    shared.looked()
+    settled(questions)
+    assert len(made) == 2
 
 
 def test_machines_are_asked_seldom() -> None:
@@ -312,7 +364,9 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         workloads = WorkloadRecords(engine, writer)
         nothing: Any = SimpleNamespace(unfinished=list)
         pages = (
-            FleetApi(kept, bindings, KnownMachines(nothing), DetectionState, list, None, api.questions),
+            FleetApi(
+                kept, bindings, KnownMachines(nothing), workloads, DetectionState, list, None, api.questions
+            ),
             GpuLifeApi(gpus, workloads, events, findings, book, curves, bindings, api.questions),
         )
         with running(build_app(replace(api.parts(), pages=PageApis(pages)))) as url:

@@ -22,6 +22,7 @@ from trilens.resolve.accelerators import GpuCapacity
 from trilens.resolve.gpus.cluster_view import ClusterView, NodeView
 from trilens.resolve.machines import SeenMachine
 from trilens.serve import gpu_bindings
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.gpu_bindings import LOST, REPORTING, GpuBindings
 from trilens.serve.gpu_reports import AskedReports, StoredReports, Told
 from trilens.serve.own_queries import Shown
@@ -342,7 +343,7 @@ def test_reports_of_another_server(store: Store) -> None:
     try:
         answers.shown = [Shown(reading("DCGM_FI_DEV_POWER_USAGE", pod="train-0"), 350.0)]
         reports = AskedReports(answers)
-        reports.ask_in(loop)
+        reports.ask_in(AskedLoop(loop))
         bindings = GpuBindings(store.gpus, reports, OneCluster(member("train-0", "uid-0")))
         bindings.look(NOW_MS)
         assert bindings.now.told.power_watts == {"GPU-1": 350.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from incident_night import Night, made_up_prices
+from incident_night import Machines, Night, made_up_prices
 from memory_api import Api, running
 from scenes import START_MS
 from trilens.alert.delivery.held_back import HeldBack, Hold
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from trilens.ledger.prices.book import Prices
     from trilens.model.incident import Incident
+    from trilens.model.machine import MachineInterval
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,32 @@ def test_who_listens_hears_what_changes_and_again_what_it_could_not_take(
     night.keeper.notified("i100", "slack", night.now_ms)
     night.keeper.work()
     assert night.heard[-1].acknowledged_by == "ada"
+
+
+def test_what_is_open_is_known_while_the_engine_does_not_say_what_machines_cost(
+    store: Store, prices: Prices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Night(store, prices)
+    night.numbers = count(300)
+    asked, goes_on = threading.Event(), threading.Event()
+
+    def silent(_machines: Machines) -> Sequence[MachineInterval]:
+        asked.set()
+        goes_on.wait(60)
+        return []
+
+    monkeypatch.setattr(Machines, "unfinished", silent)
+    passing = threading.Thread(target=night.pass_by, args=(200, 205))
+    passing.start()
+    try:
+        assert asked.wait(60)
+        asking = threading.Thread(target=night.keeper.open)
+        asking.start()
+        asking.join(10)
+        assert not asking.is_alive(), "who asks waits for the engine"
+    finally:
+        goes_on.set()
+        passing.join(60)
 
 
 def test_the_keeper_works_in_its_own_thread(store: Store, prices: Prices) -> None:

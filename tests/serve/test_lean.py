@@ -22,7 +22,7 @@ store = system.store
 series = np.array([store.series((("__name__", "a"),))], dtype=np.int32)
 store.append(series, np.array([int(time.time() * 1000)]), np.array([1.0]))
 store.durable().result(20)
-print(store.stats().samples)
+print(store.size().samples)
 store.close()
 print([name for name in ("pandas", "aiohttp", "clickhouse_connect") if name in sys.modules])
 """

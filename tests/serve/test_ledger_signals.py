@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from recording_rules import Recorder
-from trilens.model.errors import SourceError
+from trilens.model.errors import QueryCancelled, SourceError
 from trilens.promql.memory import MemorySource
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries, Matrix, Times
 
@@ -245,12 +246,12 @@ def test_queries_are_asked_in_the_server_s_loop() -> None:
     thread.start()
     try:
         signals = LedgerSignals(Noted(MemorySource()))
-        signals.ask_in(loop)
+        signals.ask_in(AskedLoop(loop))
         assert signals.signals(HOUR_MS, HOUR_MS + MINUTE_MS).gpus.active.shape == (0, 1)
         assert set(threads) == {thread}
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-    with pytest.raises(SourceError, match="the server stops"):
+    with pytest.raises(QueryCancelled, match="the server stops"):
         signals.signals(HOUR_MS - 480 * MINUTE_MS, HOUR_MS - 478 * MINUTE_MS)  # what was asked before is kept

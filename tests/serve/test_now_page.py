@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from empty_records import NoRecords
 from ledger_nights import NIGHT_MS, a_night, holder, hour, row, workload
 from memory_api import Api, running
 from memory_book import MemoryBook
@@ -69,7 +70,17 @@ def asking(
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Iterator[Ask]:
     api = Api(book=book or MemoryBook(*hours), now_ms=lambda: now_ms)
-    now = NowApi(api.book, api.facts, told, told, told, api.questions, clock_s)  # type: ignore[arg-type]
+    nobody: Any = NoRecords()
+    now = NowApi(
+        api.book,
+        api.facts,
+        told,
+        told,
+        told,
+        nobody,
+        api.questions,
+        clock_s,  # type: ignore[arg-type]
+    )
     app = build_app(replace(api.parts(), pages=PageApis([now])))
     with running(app) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield lambda **params: client.get("/api/now", params=params).raise_for_status().json()["data"]
@@ -317,7 +328,8 @@ def test_who_looks_at_another_span_does_not_wait() -> None:
 def test_what_everybody_sees_first_is_worked_out_when_an_hour_was_booked() -> None:
     api = Api(book=CountingBook(*a_night()), now_ms=lambda: NOW_MS)
     told = Told()
-    now = NowApi(api.book, api.facts, told, told, told, api.questions)  # type: ignore[arg-type]
+    nobody: Any = NoRecords()
+    now = NowApi(api.book, api.facts, told, told, told, nobody, api.questions)  # type: ignore[arg-type]
     pages = PageApis([now])
     pages.booked(NOW_MS)
     deadline = time.monotonic() + 60

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import json
 import logging
+from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from memory_access import MemoryTokens
 from memory_api import Api, running
+from trilens.model.grants import grant_of
+from trilens.serve.access.token_keeper import TokenKeeper
 from trilens.serve.logs import JsonLines, TextLines, configure_logs
 from trilens.settings.server import ServerSettings
 
@@ -26,6 +30,40 @@ def test_health_and_readiness() -> None:
         assert client.get("/readyz").json()["ready"] is False
         assert client.get("/-/ready").status_code == 503
         assert client.get("/-/healthy").status_code == 200
+
+
+async def test_a_stranger_learns_no_more_than_whether_it_is_ready() -> None:
+    rights = {"reader": "read", "sender": "intake", "team": "read"}
+    tokens = MemoryTokens()
+    api = Api(overrides={"server.token": "s3cret-s3cret"}, ready=False, tokens=tokens, lacks="store")
+    texts = {
+        name: TokenKeeper(tokens).make(
+            name, grant_of([right], teams=["nlp"] if name == "team" else []), None, ""
+        )[1]
+        for name, right in rights.items()
+    }
+    inside = httpx.ASGITransport(api.build())
+    async with httpx.AsyncClient(transport=inside, base_url="http://trilens.example") as client:
+
+        async def told(token: str | None) -> dict[str, Any]:
+            answer = await client.get(
+                "/readyz", headers={"Authorization": f"Bearer {token}"} if token else {}
+            )
+            assert answer.status_code == 503
+            found: dict[str, Any] = answer.json()
+            return found
+
+        for token in (None, "guessed", texts["sender"], texts["team"]):
+            assert await told(token) == {"ready": False, "lacks": "store"}
+        for token in ("s3cret-s3cret", texts["reader"]):
+            assert await told(token) == {"ready": False, "store": {"damage": []}}
+
+
+async def test_a_page_that_tricked_dns_is_a_stranger_too() -> None:
+    for host, is_told in (("localhost", True), ("evil.example", False)):
+        inside = httpx.ASGITransport(Api().build())
+        async with httpx.AsyncClient(transport=inside, base_url=f"http://{host}") as client:
+            assert ("store" in (await client.get("/readyz")).json()) is is_told
 
 
 def test_own_metrics_count_requests_by_route_not_by_path() -> None:
@@ -92,6 +130,14 @@ def test_log_lines(form: type[logging.Formatter]) -> None:
     else:
         assert first.endswith(' WARNING cannot reach it url=http://x error="a \\"b\\" c"')
         assert "ZeroDivisionError" in rest
+
+
+@pytest.mark.parametrize("form", [TextLines, JsonLines])
+@pytest.mark.parametrize("text", ["a\rWARNING", "a\nWARNING", "a\x1b[2J", "a\x85b", "a\u2028b"])
+def test_what_a_stranger_wrote_begins_no_line(form: type[logging.Formatter], text: str) -> None:
+    record = logging.makeLogRecord({"msg": "audit", "object": text})
+    (line,) = form().format(record).splitlines()
+    assert line.isprintable()
 
 
 def test_requests_that_the_server_sends_are_not_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
-from trilens.model.errors import NotFound
+from trilens.model.errors import NotFound, TooManyRequests
+from trilens.model.identity import Grant, Identity, Right
+from trilens.serve.envelope import failure
+from trilens.serve.routes import IDENTITY
 from trilens.serve.runner import QueryRunner
 from trilens.settings.query import QuerySettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trilens.model.query import QueryGuard
 
 PATIENCE_S = 60.0
@@ -37,6 +42,76 @@ def test_work_that_ends_by_stop_iteration_fails_and_does_not_hang() -> None:
 
     with pytest.raises(RuntimeError, match="StopIteration"):
         asyncio.run(asked())
+
+
+def test_work_stops_when_who_awaits_it_gives_up() -> None:
+    """As the doctor does, of a question that takes too long."""
+    stopped = threading.Event()
+
+    async def never() -> dict[str, str]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def asked() -> bool:
+        runner = QueryRunner(QuerySettings())
+        guard, begun = runner.guard(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> bool:
+            with guard.stopping(stopped.set):
+                loop.call_soon_threadsafe(begun.set)
+                return stopped.wait(PATIENCE_S)
+
+        running = asyncio.ensure_future(
+            runner.run(Request({"type": "http", "headers": []}, never), guard, work)
+        )
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        found = stopped.is_set()
+        stopped.set()
+        runner.close()
+        return found
+
+    assert asyncio.run(asked())
+
+
+def test_one_who_asks_for_much_leaves_threads_to_others() -> None:
+    may_go, much = threading.Event(), []
+
+    async def never() -> dict[str, str]:
+        await asyncio.Event().wait()
+        return {}
+
+    async def asked() -> None:
+        runner = QueryRunner(QuerySettings(concurrency=4, per_identity=10))
+        everywhere = Grant(frozenset({Right.READ}))
+
+        def ask(name: str, work: Callable[[], object]) -> asyncio.Future[object]:
+            scope = {"type": "http", "headers": [], IDENTITY: Identity(name, "token", everywhere)}
+            return asyncio.ensure_future(runner.run(Request(scope, never), runner.guard(), work))
+
+        try:
+            much.extend(ask("eve", lambda: may_go.wait(10 * PATIENCE_S)) for _ in range(10))
+            assert await asyncio.wait_for(ask("ada", lambda: "here"), PATIENCE_S) == "here"
+            with pytest.raises(TooManyRequests, match="eve has 10 queries") as refused:
+                await ask("eve", lambda: "one more")
+            assert failure(refused.value).headers["Retry-After"] == "5"
+            assert str(refused.value).endswith("(try again in 5 s)")
+            for one in much:  # their threads are busy still, and count
+                one.cancel()
+            await asyncio.wait(much)
+            much.extend(ask("eve", lambda: may_go.wait(10 * PATIENCE_S)) for _ in range(10))
+            assert await asyncio.wait_for(ask("ada", lambda: "still here"), PATIENCE_S) == "still here"
+            may_go.set()
+            assert await asyncio.gather(*much[10:]) == [True] * 10
+            assert await ask("eve", lambda: "later") == "later"
+        finally:
+            may_go.set()
+            runner.close()
+
+    asyncio.run(asked())
 
 
 def test_what_nobody_waits_for_has_its_time_from_when_it_begins() -> None:

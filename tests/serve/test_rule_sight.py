@@ -49,11 +49,3 @@ def test_blind_rules_are_told_and_see_again_when_the_metric_comes(tmp_path: Path
         sight.stop()
     finally:
         store.close()
-
-
-def test_where_another_server_has_the_samples_nothing_is_blind() -> None:
-    sight = RuleSight(lambda: groups(TEXT), None)
-    sight.start()
-    sight.look()
-    sight.stop()
-    assert sight.blind() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from trilens_process import server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from trilens.model.alert import Alert
 
 TEXT = """\
 groups:
@@ -45,6 +48,17 @@ def rules() -> Iterator[Any]:
     first.last_evaluation_ms = api.rules[0].last_evaluation_ms = 1_700_000_000_123
     with running(api.build()) as url, httpx.Client(base_url=f"{url}/api/v1") as client:
         yield lambda *params: client.get("/rules", params=list(params)).json()
+
+
+def test_alerts_by_the_thousand_hold_up_no_other_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def active(_states: object) -> list[Alert]:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        return []
+
+    monkeypatch.setattr("trilens.serve.rules.active_alerts", active)
+    with running(Api().build()) as url:
+        assert httpx.get(f"{url}/api/v1/alerts").json()["data"] == {"alerts": []}
 
 
 def test_groups_and_rules_as_prometheus_tells_them(rules: Any) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import base64
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from memory_api import Api, running
 from trilens.model.errors import ConfigError
+from trilens.serve.compose import System
 from trilens.settings.load import load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUERY = "/api/v1/query?query=1"
 
@@ -40,6 +45,26 @@ def test_only_loopback_goes_without_a_token(listen: str, token: str | None, refu
         assert "TRILENS_SERVER_TOKEN" in str(caught.value)
     else:
         assert server.required_token() == token
+
+
+def modes_of_files(folder: Path) -> dict[str, str]:
+    return {one.name: oct(one.stat().st_mode & 0o777) for one in folder.iterdir() if one.is_file()}
+
+
+@pytest.mark.parametrize("before", [[], ["notifications.sqlite", "notifications.sqlite-wal", "trilens.lock"]])
+async def test_what_a_server_keeps_can_be_read_by_its_owner_alone(tmp_path: Path, before: list[str]) -> None:
+    """Also of files that an earlier version left open to all."""
+    for name in before:
+        (tmp_path / name).touch(0o644)
+    settings = load_settings(overrides={"storage.data_dir": str(tmp_path)}, environ={})
+    system = System(settings, None, lambda: settings)
+    try:
+        found = modes_of_files(tmp_path)
+    finally:
+        await system.stop()
+    assert {"notifications.sqlite", "notifications.sqlite-wal", "trilens.lock"} <= found.keys()
+    assert set(found.values()) == {"0o600"}
+    assert (tmp_path / "engine").stat().st_mode & 0o777 == 0o700
 
 
 def test_with_a_token_everything_but_the_probes_needs_it() -> None:

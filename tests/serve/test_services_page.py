@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from memory_api import Api, running
 from trilens.alert.slo.file import read_slo_file
+from trilens.model.identity import LOCAL
 from trilens.promql.memory import MemorySource
 from trilens.serve.app import build_app
 from trilens.serve.openapi import document
@@ -20,6 +21,7 @@ from trilens.serve.own_queries import EmbeddedQueries, Matrix, Times
 from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.services import ObjectivesInForce, ServicesApi
 from trilens.serve.pages.services_curves import MOST_POINTS, times_of
+from trilens.serve.routes import IDENTITY
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -235,7 +237,8 @@ def test_all_who_look_share_what_was_made_after_a_look() -> None:
 
     async def look_on() -> None:
         page = ServicesApi(Counted(recorded()), list, api.questions, lambda: now_s[0])
-        request = Request({"type": "http", "method": "GET", "query_string": b"", "headers": []}, still_there)
+        scope = {"type": "http", "method": "GET", "query_string": b"", "headers": [], IDENTITY: LOCAL}
+        request = Request(scope, still_there)
 
         async def told() -> int:
             answer = await page.every(request)

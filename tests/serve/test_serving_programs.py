@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
 
+from known_sender import sent_by
 from memory_api import Api, running
 from trilens.collect.manager import ScrapeManager
-from trilens.model.errors import RequestError
+from trilens.model.errors import RequestError, TrilensError
 from trilens.sdk.serving import registration
 from trilens.sdk.serving.program import ServingProgram
 from trilens.serve import serving_programs
+from trilens.serve.access.told_addresses import ToldAddresses
+from trilens.serve.envelope import on_trilens_error
 from trilens.serve.scrape_jobs import ScrapeJobs
-from trilens.serve.serving_programs import ServingProcess, ServingPrograms
+from trilens.serve.serving_programs import HeartbeatApi, ServingProcess, ServingPrograms
+from trilens.settings.load import load_settings
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
@@ -33,8 +39,8 @@ class Noticed(ServingPrograms):
         scraped = (*jobs, {"scrape_interval": "1h"}) if jobs is not None else None
         super().__init__(scraped, lambda: self.now_s)
 
-    def heard(self, process: ServingProcess) -> None:
-        super().heard(process)
+    def heard(self, process: ServingProcess, by: str = "") -> None:
+        super().heard(process, by)
         self.beats.release()
 
 
@@ -121,6 +127,19 @@ def test_there_is_an_end_to_how_many_are_known(monkeypatch: pytest.MonkeyPatch) 
     assert [one.address for one in known.programs()] == ["c:1"]
 
 
+def test_no_sender_takes_the_room_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_programs, "_MOST_OF_ONE", 2)
+    known = ServingPrograms(None)
+    for pid in range(9):  # another word of the same one takes no room
+        known.heard(ServingProcess("a:1", pid=pid, node=f"n{pid}"), "token one")
+    known.heard(ServingProcess("a:1", cluster="west"), "token one")
+    with pytest.raises(RequestError, match="more than 2"):
+        known.heard(ServingProcess("b:1"), "token one")
+    known.heard(ServingProcess("b:1"), "token other")
+    told = {(one.address, one.pod.cluster, one.node) for one in known.programs()}
+    assert told == {("a:1", "", "n8"), ("a:1", "west", ""), ("b:1", "", "")}
+
+
 def test_what_only_this_machine_reaches_is_not_told_to_another(
     program: ServingProgram, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,3 +147,29 @@ def test_what_only_this_machine_reaches_is_not_told_to_another(
     with caplog.at_level("INFO"):
         program.listen()
     assert "cannot scrape 127.0.0.1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("clusters", "told", "status", "cluster"),
+    [
+        ((), None, 200, ""),
+        ((), "west", 200, "west"),
+        (("prod",), None, 200, "prod"),
+        (("prod",), "west", 403, None),
+        (("prod", "west"), "west", 200, "west"),
+        (("prod", "west"), None, 403, None),
+    ],
+)
+def test_which_cluster_it_is_in(
+    clusters: tuple[str, ...], told: str | None, status: int, cluster: str | None
+) -> None:
+    known = ServingPrograms(None)
+    api = HeartbeatApi(known, ToldAddresses(load_settings(environ={})))
+    app = Starlette(
+        routes=[Route("/beat", api.take, methods=["POST"])],
+        exception_handlers={TrilensError: on_trilens_error},
+    )
+    with running(sent_by(app, *clusters)) as url:
+        beat = {"address": "127.0.0.1:9450", "cluster": told}
+        assert httpx.post(f"{url}/beat", json=beat).status_code == status
+    assert [one.pod.cluster for one in known.programs()] == ([] if cluster is None else [cluster])

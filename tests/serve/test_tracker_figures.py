@@ -18,13 +18,17 @@ from trilens.model.ledger import Basis, Bucket, LedgerHour
 from trilens.model.run import RankProcess, RunFacts, RunId, Tracker, WriterId
 from trilens.model.tracked_run import TrackedRun
 from trilens.promql.memory import MemorySource
+from trilens.serve.asked_loop import AskedLoop
+from trilens.serve.compose import System
 from trilens.serve.own_queries import EmbeddedQueries
 from trilens.serve.run_verdicts import OF_VERDICT
 from trilens.serve.tracker_figures import LATER_S, SOON_S, Known, RunFigures
 from trilens.serve.write_back import WriteBack
+from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from trilens.lineage.gpu_time import GpuTime
     from trilens.serve.tracker_figures import Figure
@@ -67,7 +71,7 @@ def utilization(source: MemorySource, gpu: str, first: float, then: float) -> No
 
 def known(runs: MemoryRuns, source: MemorySource, loop: asyncio.AbstractEventLoop) -> Known | None:
     figures = RunFigures(runs, EmbeddedQueries(source), MemoryBook())
-    figures.ask_in(loop)
+    figures.ask_in(AskedLoop(loop))
     return figures.of(TRACKED)
 
 
@@ -89,7 +93,7 @@ def test_how_busy_a_run_was_is_worked_out_once_in_some_minutes(loop: asyncio.Abs
     utilization(source, "GPU-a", 1.0, 1.0)
     runs = told(process(0, "GPU-a"))
     figures = RunFigures(runs, EmbeddedQueries(source), MemoryBook())
-    figures.ask_in(loop)
+    figures.ask_in(AskedLoop(loop))
     work_out = figures._utilization
     figures._utilization = lambda held: asked.append(held) or work_out(held)  # type: ignore[method-assign]
     assert figures.utilization(RUN) == figures.utilization(RUN) == pytest.approx(1.0, abs=0.01)
@@ -101,7 +105,7 @@ def test_for_how_busy_hundreds_of_gpus_were_nobody_waits(loop: asyncio.AbstractE
     gpus = [f"GPU-{number}" for number in range(257)]
     utilization(source, gpus[0], 1.0, 1.0)
     figures = RunFigures(told(process(0, *gpus)), EmbeddedQueries(source), MemoryBook())
-    figures.ask_in(loop)
+    figures.ask_in(AskedLoop(loop))
     work_out = figures._utilization
 
     def slowly(held: GpuTime | None) -> float | None:
@@ -203,12 +207,71 @@ def test_a_tag_names_the_run_too() -> None:
     assert found == Known({"trilens.gpu_hours": 2.0}, SOON_S)
 
 
+def test_what_only_the_program_or_only_the_tracker_says_may_be_another_s_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = told(process(0, "GPU-a"))
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(), of_both=True)
+    tagged = replace(TRACKED, tags={"trilens.run": RUN})
+    of_mine = replace(tagged, tracker=Tracker("mlflow", "mine"))
+    of_another = replace(TRACKED, tags={"trilens.run": "another"})
+    assert figures.of(replace(TRACKED, state="running")) is None
+    assert caplog.records == [], "its tag may come yet"
+    for one in (TRACKED, of_another, of_mine):
+        assert [figures.of(one) for _ in range(2)] == [None, None]
+    assert [one.message.partition(": ")[2] for one in caplog.records] == [
+        "only the program says which run of its tracker it is",
+        "the program of the run that it is tagged with does not say so",
+    ], "whose it is finds out why, once"
+    assert figures.of(tagged) == Known({"trilens.gpu_hours": 2.0}, SOON_S)
+
+
+def test_a_run_that_others_came_after_is_known_by_its_tag() -> None:
+    runs = told(process(0, "GPU-a"))
+    others = (
+        RunFacts(RunId(f"r{n}"), START_MS + 1 + n, trackers=(Tracker("mlflow", str(n)),))
+        for n in range(10_001)
+    )
+    runs.facts.extend(others)
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(), of_both=True)
+    assert figures.of(replace(TRACKED, tags={"trilens.run": RUN})) is not None
+
+
+@pytest.mark.parametrize(
+    ("told_of", "is_his"),
+    [("acme/vision", True), ("acme/nlp", False), ("vision", False), ("", False), ("me/vision", False)],
+)
+def test_an_id_of_wandb_is_one_only_within_its_project(told_of: str, is_his: bool) -> None:
+    runs = told(process(0, "GPU-a"), trackers=(Tracker("wandb", "run-1", told_of),))
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook(), of_both=True)
+    tracker = Tracker("wandb", "run-1", "https://wandb.example/acme/vision")
+    found = figures.of(replace(TRACKED, tracker=tracker, tags={"trilens.run": RUN}))
+    assert (found is not None) is is_his
+
+
+def test_of_the_runs_that_say_they_are_one_the_latest_is_meant() -> None:
+    runs = told(process(0, "GPU-a"))
+    runs.facts.insert(0, RunFacts(RunId("r-0"), START_MS - 1, trackers=(TRACKED.tracker,)))
+    figures = RunFigures(runs, EmbeddedQueries(MemorySource()), MemoryBook())
+    assert figures.of(TRACKED) == Known({"trilens.gpu_hours": 2.0}, SOON_S)
+
+
+@pytest.mark.parametrize("token", [None, "a token that all have"])
+async def test_programs_are_believed_where_nobody_is_asked_who_he_is(
+    tmp_path: Path, token: str | None
+) -> None:
+    settings = load_settings(overrides={"storage.data_dir": str(tmp_path / "data")}, environ={})
+    system = System(settings, token, lambda: settings)
+    await system.stop()
+    assert system.figures._of_both is (token is not None)
+
+
 def test_runs_are_not_read_again_for_each_run_of_a_tracker() -> None:
     asked = []
 
     class Counted(MemoryRuns):
-        def runs(self, **wanted: object) -> list[RunFacts]:  # type: ignore[override]
-            asked.append(wanted)
+        def told_trackers(self, *, limit: int) -> list[tuple[RunId, tuple[Tracker, ...]]]:
+            asked.append(limit)
             return []
 
     figures = RunFigures(Counted(), EmbeddedQueries(MemorySource()), MemoryBook())

@@ -32,7 +32,7 @@ from trilens.serve.upstream import Upstream
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from pathlib import Path
 
 
@@ -245,16 +245,106 @@ def test_trouble_with_the_source_is_told_as_such(
     ],
 )
 def test_an_answer_to_a_query_of_our_own_that_is_none(body: bytes, message: str) -> None:
-    async def asked(url: str) -> None:
+    with Recorder(reply(200, body)) as source, pytest.raises(SourceError, match=message):
+        ask(source.url, OWN_QUESTIONS["query"])
+
+
+def ask(url: str, question: Callable[[Upstream], Awaitable[object]]) -> None:
+    async def asked() -> None:
         upstream = Upstream(load_settings(overrides={"source.url": url}, environ={}).source, 1000)
         await upstream.start()
         try:
-            await upstream.instant("up")
+            await question(upstream)
         finally:
             await upstream.stop()
 
-    with Recorder(reply(200, body)) as source, pytest.raises(SourceError, match=message):
-        asyncio.run(asked(source.url))
+    asyncio.run(asked())
+
+
+OWN_QUESTIONS: dict[str, Callable[[Upstream], Awaitable[object]]] = {
+    "query": lambda upstream: upstream.instant("up"),
+    "query_range": lambda upstream: upstream.range("up", 0, 1000, 1000),
+    "alerts": lambda upstream: upstream.alerts(),
+    "rules": lambda upstream: upstream.rules(),
+    "label/__name__/values": lambda upstream: upstream.metric_names(None, 0, 1000),
+}
+
+
+@pytest.mark.parametrize("path", OWN_QUESTIONS)
+def test_a_part_of_an_answer_is_none(path: str) -> None:
+    """A VictoriaMetrics of which a storage node is away; it and Thanos are asked not to do that."""
+    data = {"resultType": "vector", "result": [], "alerts": [], "groups": []}
+    part = {"status": "success", "isPartial": True, "data": data}
+    with (
+        Recorder(reply(200, json.dumps(part).encode())) as source,
+        pytest.raises(SourceError, match="only a part"),
+    ):
+        ask(source.url, OWN_QUESTIONS[path])
+    asked, _, params = source.seen[0][":path"].partition("?")
+    assert asked == f"/api/v1/{path}"
+    assert {"partial_response=false", "deny_partial_response=1"} <= {*params.split("&")}
+    whole = {**part, "isPartial": False, "data": [] if "label" in path else data}
+    with Recorder(reply(200, json.dumps(whole).encode())) as source:
+        ask(source.url, OWN_QUESTIONS[path])
+
+
+def test_an_answer_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trilens.serve.upstream._MOST_BYTES", 1 << 20)
+    ended = threading.Event()
+
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                handler.wfile.write(bytes(1 << 16))
+        ended.set()
+
+    with Recorder(endless) as source, pytest.raises(SourceError, match="more than 1 MiB"):
+        ask(source.url, OWN_QUESTIONS["query"])
+    assert ended.wait(20)
+
+
+def test_an_answer_is_passed_back_as_it_comes() -> None:
+    seen = threading.Event()
+
+    def in_two(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.end_headers()
+        handler.wfile.write(b'{"status": ')
+        handler.wfile.flush()
+        if seen.wait(20):
+            handler.wfile.write(b'"success"}')
+
+    with (
+        Recorder(in_two) as source,
+        trilens_on(source.url) as client,
+        client.stream("GET", "/query?query=up") as answer,
+    ):
+        pieces = answer.iter_bytes()
+        first = next(pieces)
+        seen.set()
+        assert (first, b"".join(pieces)) == (b'{"status": ', b'"success"}')
+
+
+def test_one_who_leaves_in_the_middle_ends_the_request_to_the_source() -> None:
+    ended = threading.Event()
+
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                handler.wfile.write(bytes(1 << 16))
+        ended.set()
+
+    with Recorder(endless) as source, trilens_on(source.url) as client:
+        with client.stream("GET", "/query?query=up") as answer:
+            next(answer.iter_bytes())
+        assert ended.wait(20)
 
 
 def test_readiness_does_not_repeat_what_the_source_said() -> None:
@@ -380,8 +470,8 @@ def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pyt
 
         before, gone, still, back = asyncio.run(through_an_outage())
     shown = f"http://<secret>@127.0.0.1:{port}"
-    assert before == (True, {"source": {"url": shown, "reachable": True}}) == back
-    assert not gone.ready
+    assert before == (True, {"source": {"url": shown, "reachable": True}}, "") == back
+    assert (gone.ready, gone.lacks) == (False, "source")
     told = gone.details["source"]
     assert isinstance(told, dict)
     assert told["reachable"] is False

@@ -77,6 +77,24 @@ def test_what_asks_for_no_path_needs_a_token_too() -> None:
     assert asked.status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("path", "is_open"),
+    [
+        ("/", True),
+        ("/fleet/gpus/x", True),
+        ("/icon.svg", True),
+        ("//api/workloads", False),
+        ("//", False),
+        ("", False),
+        ("*", False),
+        ("/fleetx", False),
+        ("/api/workloads", False),
+    ],
+)
+def test_only_pages_and_files_of_it_are_open(path: str, is_open: bool) -> None:
+    assert web_app.is_open(path) is is_open
+
+
 def test_where_it_is_not_built_the_page_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_app, "files", lambda _package: tmp_path)
     with running(Api().build()) as url:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kubernetes_api import KubernetesServer
     from trilens.diagnose.case_file import CaseFile
 
+pytestmark = pytest.mark.whole
+
 NAMESPACE = "why-live"
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 

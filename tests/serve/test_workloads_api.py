@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import msgspec
 import pytest
 
 from ledger_nights import hour, row
@@ -160,9 +161,9 @@ def test_nothing_is_watched(ask: Ask) -> None:
 
 def test_the_schema_is_that_of_the_answers(ask: Ask) -> None:
     schema = ask("/api/openapi.json").json()
-    assert schema == document()
+    assert schema == msgspec.json.decode(msgspec.json.encode(document()))
     for path in schema["paths"]:
-        assert path.startswith("/api/")
+        assert path.startswith(("/api/", "/auth/"))
     types = schema["components"]["schemas"]
     whole = ask("/api/workloads/lab/ml/PyTorchJob/train").json()["data"]
     check(whole, types["WorkloadDetail"], types)

@@ -17,8 +17,8 @@ writes them out for another server. What the names mean is in [GPU metrics](../g
 [their file](../slo.md#what-is-recorded)."""
 _ALERTS = """\
 Alerts that Trilens ships, as the rule files have them. What each means, and what to do, is in
-[Alerts](../alerts.md); the numbers they compare with are thresholds there, and can be set. Those of
-objectives are made of [their file](../slo.md#alerts)."""
+[Alerts](../alerts.md) and [Watching Trilens itself](../self-monitoring.md); the numbers they compare with
+are thresholds there, and can be set. Those of objectives are made of [their file](../slo.md#alerts)."""
 
 
 class ShippedRule(NamedTuple):
@@ -89,10 +89,11 @@ def _expression(one: ShippedRule) -> str:
 def _alert(one: ShippedRule) -> str:
     texts = one.rule.get("annotations") or {}
     rows = [(name, code(" ".join(str(text).split()))) for name, text in texts.items() if name != "runbook"]
+    where = str(texts["runbook"]).removeprefix("docs/")
     return "\n\n".join(
         [
             f"## {one.name}",
-            f"In `{one.file}`. [What it means, and what to do](../alerts.md#{one.name.lower()}).",
+            f"In `{one.file}`. [What it means, and what to do](../{where}).",
             block(str(one.rule["expr"]), "promql"),
             table(("text", "template"), rows),
         ]

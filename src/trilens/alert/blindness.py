@@ -7,11 +7,11 @@ holds.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import re2
 
-from trilens.alert.remedies import remedy
+from trilens.alert.remedies import Remedy, remedy
 from trilens.alert.rule import AlertingRule, RecordingRule
 from trilens.model.labels import METRIC_NAME
 from trilens.model.matcher import Matcher
@@ -46,6 +46,9 @@ _WITNESSES: Final = (
     (re2.compile("trilens_gpu_xid_total"), "trilens_gpu_xid_any_total"),
     (re2.compile("trilens_barrier_rank_missing"), "trilens_barrier_missing_ranks"),
     (re2.compile("trilens_(nvswitch_sxid|node_nvlink_complaints)_total"), "trilens_node_kernel_log_readable"),
+    # Of itself a server tells only what it has: clusters, receivers, a certificate, hours that are booked.
+    (re2.compile("trilens_(agents|source_up|detection_failures_total)"), "trilens_build_info"),
+    (re2.compile("trilens_(backup|cluster|http|ledger|notifications|tls)_.+"), "trilens_build_info"),
 )
 
 
@@ -53,7 +56,11 @@ class BlindRule(NamedTuple):
     group: RuleGroup
     rule: AlertingRule
     missing: tuple[str, ...]  # "A or B" where one of two would do
-    remedy: str
+    remedy: Remedy
+
+    def told(self) -> dict[str, Any]:
+        """Beside what /api/v1/rules says of a rule."""
+        return {"missing": self.missing, "inputs": self.remedy.inputs, "remedy": self.remedy.text}
 
 
 def blind_rules(groups: Sequence[RuleGroup], has_metric: HasMetric) -> list[BlindRule]:

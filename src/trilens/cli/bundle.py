@@ -55,7 +55,7 @@ def bundle(
     if mask_names:
         params["mask_names"] = "true"
     with Client(server) as client, waiting(f"collecting what is known of {subject}"):
-        content = client.fetch("/api/case", params).content
+        content = client.fetch("/api/case", params, method="POST" if execute else "GET").content
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     file = out or Path(f"trilens-{_plain(subject, mask_names)}-{stamp}.zip")
     try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import math
+import time
+from contextlib import contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from trilens.model.errors import ServerError
+from trilens.cli.failure import USAGE
+from trilens.model.errors import ServerError, ServerSilent
 from trilens.settings.client import load_client_settings
 
 if TYPE_CHECKING:
@@ -15,19 +19,28 @@ if TYPE_CHECKING:
 
     Params = Mapping[str, str | Sequence[str]]  # several of one name, or one
 
+_NOT_NOW = (408, 429)  # nothing is wrong with what was asked but that it was too slow, or too much
 _TIMEOUT_S = 130  # above the server's own limit for a query, which says more
 
 
 class Client:
     """One server, over connections that are kept: for a command that asks more than once."""
 
-    def __init__(self, server: str | None, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def __init__(
+        self, server: str | None, *, timeout_s: float = _TIMEOUT_S, token: str | None = None
+    ) -> None:
+        """`token` is sent instead of what the environment or a login has."""
         settings = load_client_settings(server)
         self._url = settings.server
-        headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+        self._is_login = settings.is_login and token is None
+        sent = token or settings.token
+        headers = {"Authorization": f"Bearer {sent}"} if sent else {}
         # Reading the trusted certificates takes longer than most queries, and only TLS has a use for them.
         verify = self._url.startswith("https://")
-        self._http = httpx.Client(headers=headers, timeout=timeout_s, verify=verify)
+        try:
+            self._http = httpx.Client(headers=headers, timeout=timeout_s, verify=verify)
+        except OSError as e:
+            raise settings.cannot_trust(e) from e
 
     @property
     def url(self) -> str:
@@ -60,7 +73,7 @@ class Client:
         """What /readyz and the like say, well or not."""
         answer, body = self._answer("GET", path)
         if not isinstance(body, dict) or answer.status_code not in (200, 503):
-            raise self._refused(answer.status_code, body)
+            raise self._refused(answer, body)
         return body
 
     def content(self, path: str) -> bytes:
@@ -74,25 +87,25 @@ class Client:
             with self._http.stream("GET", f"{self._url}{path}", params=params) as answer:
                 if answer.status_code != 200:
                     answer.read()
-                    raise self._refused(answer.status_code, _body(answer))
+                    raise self._refused(answer, _body(answer))
                 yield answer
         except httpx.HTTPError as e:
             raise self._silent(e) from e
 
-    def fetch(self, path: str, params: dict[str, str] | None = None) -> httpx.Response:
+    def fetch(self, path: str, params: dict[str, str] | None = None, method: str = "GET") -> httpx.Response:
         """What is not in the envelope, with its headers; ServerError where it is not there."""
         try:
-            answer = self._http.get(f"{self._url}{path}", params=params)
+            answer = self._http.request(method, f"{self._url}{path}", params=params)
         except httpx.HTTPError as e:
             raise self._silent(e) from e
         if answer.status_code != 200:
-            raise self._refused(answer.status_code, _body(answer))
+            raise self._refused(answer, _body(answer))
         return answer
 
     def _ask(self, method: str, path: str, *, else_try: str | None = None, **request: Any) -> dict[str, Any]:
         answer, envelope = self._answer(method, path, **request)
         if not isinstance(envelope, dict) or envelope.get("status") != "success":
-            error = self._refused(answer.status_code, envelope)
+            error = self._refused(answer, envelope)
             if answer.status_code == 404 and else_try is not None:
                 error.hint = else_try
             raise error
@@ -105,39 +118,57 @@ class Client:
         except httpx.HTTPError as e:
             raise self._silent(e) from e
         except ValueError as e:
+            what, later = f"{self._url} answered HTTP {answer.status_code}", _try_again(answer)
             raise ServerError(
-                f"{self._url} answered HTTP {answer.status_code}, and not in JSON",
-                hint="is it a Trilens server?",
+                what if later else f"{what}, and not in JSON", hint=later or "is it a Trilens server?"
             ) from e
 
-    def _refused(self, status: int, body: Any) -> ServerError:
-        reason = body.get("error", body) if isinstance(body, dict) else body
-        hint = None
+    def _refused(self, answer: httpx.Response, body: Any) -> ServerError:
+        status, told = answer.status_code, body if isinstance(body, dict) else {}
+        reason = told.get("error", body)
+        hint = None if "hint" in told else _try_again(answer)
         if status == 401:
-            hint = "set TRILENS_TOKEN or TRILENS_TOKEN_FILE"
-            if "Authorization" in self._http.headers:
+            hint = "trilens login, or set TRILENS_TOKEN or TRILENS_TOKEN_FILE"
+            if self._is_login:
+                reason, hint = f"the login at {self._url} is over", "trilens login"
+            elif "Authorization" in self._http.headers:
                 reason = f"{self._url} does not take the token that was sent"
-                hint = f"{hint} to what server.token or server.token_file of that server has"
+                hint = "it is wrong, revoked or over; trilens token create makes another"
         error = ServerError(str(reason), hint=hint)
-        error.exit_code = 2 if 400 <= status < 500 else 1  # what was asked was wrong, or the server could not
+        if 400 <= status < 500 and status not in _NOT_NOW:  # what was asked was wrong
+            error.exit_code = USAGE
         return error
 
     def _silent(self, error: httpx.HTTPError) -> ServerError:
         if isinstance(error, httpx.ReadTimeout):
-            return ServerError(
+            return ServerSilent(
                 f"no answer from {self._url} within {self._http.timeout.read:.0f} s",
                 hint="it is there, but busy or stuck: try again, or ask trilens doctor",
             )
-        return ServerError(
-            f"no answer from {self._url}: {error or type(error).__name__}",
-            hint="start one with: trilens up, or name one with --server",
-        )
+        hint = "start one with: trilens up, or name one with --server"
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            hint = "name the file of the certificate, or of who signed it, in SSL_CERT_FILE"
+        elif isinstance(error, httpx.RemoteProtocolError) and self._url.startswith("http://"):
+            hint = "does it speak https:// there?"
+        return ServerError(f"no answer from {self._url}: {error or type(error).__name__}", hint=hint)
 
 
 def ask_server(server: str | None, params: dict[str, str]) -> dict[str, Any]:
     """The whole envelope of a query; range or instant, by the parameters."""
     with Client(server) as client:
         return client.post("/api/v1/query_range" if "start" in params else "/api/v1/query", form=params)
+
+
+def _try_again(answer: httpx.Response) -> str | None:
+    """As `Retry-After` says, in seconds or with a moment."""
+    told = answer.headers.get("Retry-After")
+    if told is None:
+        return "try again a little later" if answer.status_code in _NOT_NOW else None
+    with suppress(ValueError, OverflowError):
+        wait_s = int(told) if told.isdecimal() else parsedate_to_datetime(told).timestamp() - time.time()
+        if wait_s > 0:
+            return f"try again in {math.ceil(wait_s)} s"
+    return "try again"
 
 
 def _body(answer: httpx.Response) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.alert.delivery.plan import plan_of
 from trilens.cli.alerting_check import check_alerting
@@ -11,17 +11,24 @@ from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
 from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError
+from trilens.serve.access.build import check_access
+from trilens.serve.checkup.finding import many
+from trilens.serve.questions import clock_ms
 from trilens.serve.rules import rule_groups
 from trilens.serve.run import check_certificate
 from trilens.serve.scrape_jobs import scrape_configs
 from trilens.settings.cure import read_policy
 from trilens.settings.load import load_settings
+from trilens.settings.token_file import read_token_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from trilens.collect.config import ScrapeConfig
+    from trilens.settings.tree import Settings
+
+_SHORT: Final = 16  # characters of a token: fewer are soon tried through
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ class FileReport:
 def check_file(file: Path) -> FileReport:
     try:
         settings = load_settings(file, environ={})
-        settings.server.required_token()
+        token = settings.required_token()
+        check_access(settings)
         settings.agent.required_token()
         check_certificate(settings)
         jobs = scrape_configs(settings)
@@ -54,6 +62,7 @@ def check_file(file: Path) -> FileReport:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"
         return FileReport(str(file), ok=False, error=message, where=e.where or str(file))
     warnings = (
+        *_access_warnings(settings, token),
         *cluster_warnings,
         *(warning for job in jobs for warning in _warnings(job)),
         *check_alerting(settings.alerting, settings.base_dir),
@@ -61,6 +70,21 @@ def check_file(file: Path) -> FileReport:
     if settings.from_empty_file:
         warnings = ("the file is empty: every setting has its default",)
     return FileReport(str(file), ok=True, jobs=len(jobs), warnings=warnings)
+
+
+def _access_warnings(settings: Settings, token: str | None) -> Iterator[str]:
+    access = settings.access
+    if token is not None and len(token) < _SHORT:
+        length = many(len(token), "character")
+        yield f"the server's token has {length}, and may be guessed: openssl rand -hex 24 makes one"
+    by_name = access.oidc is not None or access.has_proxy_door
+    if access.tokens_file is None or token is not None or by_name:
+        return
+    if not any(one.is_valid(clock_ms()) for one in read_token_file(access.tokens_file)):
+        yield (
+            f"nobody can come in yet: {access.tokens_file} has no token that is valid, and there is no other "
+            "way in; trilens token create --offline makes one"
+        )
 
 
 def _warnings(job: ScrapeConfig) -> Iterator[str]:

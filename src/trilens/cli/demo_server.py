@@ -113,12 +113,10 @@ class DemoServer(NamedTuple):
         return load
 
     def _settings(self, cluster: Described, directory: str) -> dict[str, Any]:
-        jobs: list[dict[str, Any]] = [
+        jobs = [
             {"job_name": "dcgm", **_found(cluster.dcgm_targets)},
             {"job_name": "programs", **_found(cluster.program_targets)},
         ]
-        if not self.listen.endswith(":0"):
-            jobs.append({"job_name": "trilens", "static_configs": [{"targets": [self.listen]}]})
         return {
             "server": {"listen": self.listen, "log_level": self.log_level},
             "storage": {"data_dir": f"{directory}/{_DATA}"},

@@ -1,14 +1,17 @@
 """`trilens doctor`: whether this installation sees what it should, and what to do where it does not."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trilens.cli.options import AsCsv, AsList, Server
 
 if TYPE_CHECKING:
-    from trilens.serve.checkup.finding import Examined
+    from trilens.serve.checkup.finding import Examined, Finding
+
+_ONLY_HERE = "only this machine was looked at"
+_TIMEOUT_S = 15  # of one question; what takes longer is told, and the others are asked
 
 
 def doctor(
@@ -51,13 +54,28 @@ def _examined(server: str | None) -> "list[Examined]":
     settings = load_client_settings(server)
     here = examine_machine()
     try:
-        with Client(server) as client:
+        with Client(server, timeout_s=_TIMEOUT_S) as client:
+            if (unseen := _unseen(client.get("/auth/me")["data"])) is not None:
+                return [here, Examined("server", settings.server, (unseen,))]
             return [here, *examine_server(client)]
     except ServerError as e:
         # Where nobody named one, there may be none, and a look at this machine was all that was wanted.
-        means = "only this machine was looked at"
-        silent = Finding("server", settings.is_named, e.message, means, e.hint or "")
+        silent = Finding("server", settings.is_named, e.message, _ONLY_HERE, e.hint or "")
         return [here, Examined("server", settings.server, (silent,))]
+
+
+def _unseen(me: dict[str, Any]) -> "Finding | None":
+    """Why the server's checks cannot be made: each of them would say the same."""
+    from trilens.serve.checkup.finding import Finding
+
+    if me["name"] is None:
+        remedy = "trilens login, or set TRILENS_TOKEN or TRILENS_TOKEN_FILE"
+        return Finding("server", True, "the server does not know you", _ONLY_HERE, remedy)
+    of_all = [one for one in me["grants"] if one["teams"] is None and one["clusters"] is None]
+    if any(set(one["rights"]) - {"intake"} for one in of_all):
+        return None
+    what = f"{me['name']} may not see the whole fleet, which the server's checks are of"
+    return Finding("server", False, what, _ONLY_HERE, "whoever runs the server can")
 
 
 def _show(examined: "list[Examined]") -> None:

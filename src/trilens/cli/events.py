@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trilens.cli.completion import workload_names
-from trilens.cli.options import AsCsv, AsList, Server
+from trilens.cli.options import AsCsv, AsList, AtMost, Server, Since
 
 
 def events(
@@ -19,11 +19,9 @@ def events(
         ),
     ] = None,
     node: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this node.")] = None,
-    since: Annotated[str, typer.Option(metavar="TIME", help="The first moment to ask about.")] = "-24h",
-    at: Annotated[
-        str, typer.Option("--at", metavar="TIME", help="The last moment to ask about [default: now].")
-    ] = "now",
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")] = 100,
+    since: Since = "-24h",
+    at: Annotated[str, typer.Option("--at", metavar="TIME", help="The last moment to ask about.")] = "now",
+    limit: AtMost = 100,
     server: Server = None,
     as_json: AsList = False,
     as_csv: AsCsv = False,
@@ -36,11 +34,9 @@ def events(
     from trilens.cli.client import Client
     from trilens.cli.event_text import events_table
     from trilens.cli.listing import is_printed
-    from trilens.cli.times import read_moment
+    from trilens.cli.times import span_parameters
 
-    now_s = time.time()
-    until_s = read_moment(at, now_s)
-    params = {"from": f"{read_moment(since, until_s):.3f}", "to": f"{until_s:.3f}", "limit": str(limit)}
+    params = span_parameters(since, at, time.time()) | {"limit": str(limit)}
     params |= {name: value for name, value in (("workload", workload), ("node", node)) if value is not None}
     with Client(server) as client:
         answer = client.get("/api/events", params)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def flight(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="DIR|FILE...", help="Dumps of the ranks, as PyTorch wrote them."),
+        typer.Argument(metavar="DIR|FILE", help="Dumps of the ranks, as PyTorch wrote them."),
     ] = None,
     bundle: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Read the dumps in a bundle of trilens bundle.")

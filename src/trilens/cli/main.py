@@ -11,7 +11,9 @@ from trilens import __version__
 from trilens.cli import (
     agent,
     alerts,
+    audit,
     backfill,
+    backup,
     bundle,
     config,
     cost,
@@ -29,6 +31,7 @@ from trilens.cli import (
     kubernetes,
     ledger,
     lineage,
+    login,
     logs,
     mcp,
     nccl,
@@ -37,12 +40,14 @@ from trilens.cli import (
     promql,
     query,
     receivers,
+    restore,
     rules,
     run,
     runs,
     show,
     silences,
     spool,
+    token,
     trackers,
     up,
     why,
@@ -86,9 +91,14 @@ app.command()(experiments.experiments)
 app.command()(trackers.trackers)
 app.command()(prices.prices)
 app.command()(doctor.doctor)
+app.command()(login.login)
+app.command()(login.logout)
+app.command()(audit.audit)
 app.command()(mcp.mcp)
 app.command()(query.query)
 app.command()(backfill.backfill)
+app.command()(backup.backup)
+app.command()(restore.restore)
 app.add_typer(preflight.app, name="preflight", cls=Commands)
 app.add_typer(promql.app, name="promql", cls=Commands)
 app.add_typer(runs.app, name="runs", cls=Commands)
@@ -101,6 +111,7 @@ app.add_typer(fix.app, name="fix")  # with a class of its own
 app.add_typer(rules.app, name="rules", cls=Commands)
 app.add_typer(receivers.app, name="receivers", cls=Commands)
 app.add_typer(silences.app, name="silences", cls=Commands)
+app.add_typer(token.app, name="token", cls=Commands)
 app.add_typer(config.app, name="config", cls=Commands)
 app.add_typer(kubernetes.app, name="kubernetes", cls=Commands)
 

@@ -13,6 +13,8 @@ Server: TypeAlias = Annotated[
 At: TypeAlias = Annotated[
     str | None, typer.Option(metavar="TIME", help="The moment to ask about [default: now].")
 ]
+Since: TypeAlias = Annotated[str, typer.Option(metavar="TIME", help="The first moment to ask about.")]
+AtMost: TypeAlias = Annotated[int, typer.Option(metavar="N", min=1, help="The latest so many.")]
 Namespace: TypeAlias = Annotated[
     str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Only of this namespace.")
 ]

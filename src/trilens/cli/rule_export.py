@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.errors import ConfigError
-from trilens.rules import rule_files
+from trilens.rules import files_for_others, rule_files
 from trilens.rules.thresholds import threshold_problem, with_thresholds
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def read_place(namespace: str | None, labels: Sequence[str]) -> Placed:
 
 def exported(wanted: Format, values: Mapping[str, float], placed: Placed) -> Iterator[tuple[str, str]]:
     """The name and the text of each file."""
-    for entry in rule_files():
+    for entry in (*rule_files(), *files_for_others()):
         text = with_thresholds(entry.read_text(encoding="utf-8"), values)
         match wanted:
             case Format.PROMETHEUS:

@@ -180,6 +180,7 @@ def export(
             "--label", metavar="NAME=VALUE", help="A label of PrometheusRule objects, for a ruleSelector."
         ),
     ] = None,
+    as_json: AsList = False,
 ) -> None:
     """Write the shipped rule files, for a Prometheus of your own."""
     from trilens.cli.rule_export import Format, exported, read_place, read_thresholds
@@ -192,8 +193,13 @@ def export(
     values, placed = read_thresholds(set_threshold or ()), read_place(namespace, label or ())
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        written = []
         for name, text in exported(Format(wanted), values, placed):
             (folder / name).write_text(text, encoding="utf-8")
-            typer.echo(str(folder / name))
+            written.append(str(folder / name))
+            if not as_json:
+                typer.echo(written[-1])
     except OSError as e:
         raise ConfigError(f"cannot write {e.filename or folder}: {e.strerror or e}") from e
+    if as_json:
+        typer.echo(json.dumps([{"file": file} for file in written], ensure_ascii=False))

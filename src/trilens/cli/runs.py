@@ -85,12 +85,15 @@ def show(
     as_json: AsList = False,
 ) -> None:
     """Show one run: attempts, ranks, checkpoints, notes, what was lost."""
+    from trilens.cli.answer import show_notes
     from trilens.cli.client import Client
     from trilens.cli.run_naming import run_meant
     from trilens.cli.run_text import show_run
 
     with Client(server) as client:
-        found = client.get(f"/api/runs/{quote(run_meant(client, run))}")["data"]
+        answer = client.get(f"/api/runs/{quote(run_meant(client, run))}")
+    show_notes(answer)
+    found = answer["data"]
     if as_json:
         typer.echo(json.dumps([found], ensure_ascii=False))
     else:

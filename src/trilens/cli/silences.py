@@ -22,7 +22,7 @@ def add(
         list[str],
         typer.Argument(
             help='What is silenced: workload=llm-7b, team="vision", node=~"gpu-1.*"; all of them hold.',
-            metavar="MATCHER...",
+            metavar="MATCHER",
         ),
     ],
     comment: Annotated[str, typer.Option(metavar="TEXT", help="Why.")],
@@ -111,7 +111,7 @@ def list_(
 
 @app.command()
 def expire(
-    ids: Annotated[list[str], typer.Argument(help="Silences, by their ids.", metavar="ID...")],
+    ids: Annotated[list[str], typer.Argument(help="Silences, by their ids.", metavar="ID")],
     server: Server = None,
     as_json: AsList = False,
 ) -> None:

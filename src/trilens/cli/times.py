@@ -52,6 +52,15 @@ def at_parameter(text: str | None, now_s: float) -> dict[str, str]:
     return {} if text is None or text == "now" else {"at": f"{read_moment(text, now_s):.3f}"}
 
 
+def span_parameters(since: str, until: str, now_s: float) -> dict[str, str]:
+    """A request's `from` and `to`; what is before now in `since` is before `until`."""
+    until_s = read_moment(until, now_s)
+    since_s = now_s if since == "now" else read_moment(since, until_s)
+    if until_s < since_s:
+        raise ConfigError("the last moment to ask about is before the first", where="--since")
+    return {"from": f"{since_s:.3f}", "to": f"{until_s:.3f}"}
+
+
 def read_step(text: str | None, start_s: float, end_s: float, points: int = 250) -> float:
     """Seconds; where none was given, about so many points, in whole seconds."""
     if text is None:

@@ -81,7 +81,8 @@ def case_params(
 
 
 def _asked(client: "Client", params: dict[str, str]) -> dict[str, Any]:
-    answer: dict[str, Any] = client.get("/api/why", params)["data"]
+    asked = client.post("/api/why", params=params) if "exec" in params else client.get("/api/why", params)
+    answer: dict[str, Any] = asked["data"]
     return answer
 
 

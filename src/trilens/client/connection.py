@@ -30,7 +30,10 @@ class Connection:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         # Reading the trusted certificates takes longer than most queries, and only TLS has a use for them.
         verify = self.url.startswith("https://")
-        self._http = httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=verify)
+        try:
+            self._http = httpx.Client(headers=headers, timeout=_TIMEOUT_S, verify=verify)
+        except OSError as e:
+            raise settings.cannot_trust(e) from e
 
     def close(self) -> None:
         self._http.close()

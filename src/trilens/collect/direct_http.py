@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.body_buffer import ReceiveMemory
     from trilens.collect.http_request import Origin, Request
+    from trilens.collect.reach import Reach
 
 _NEXT_ADDRESS_AFTER_S: Final = 0.25  # RFC 8305: how long a host's first address has the race to itself
 
@@ -37,11 +38,13 @@ class DirectHttp:
         *,
         server_name: str | None = None,
         idle_s: float,
+        reach: Reach | None = None,
     ) -> None:
         self._tls = tls
         self._memory = memory
         self._server_name = server_name
         self._idle_s = idle_s
+        self._socket_for = reach.socket_for if reach is not None else None
         self._open: set[HttpConnection] = set()
         self._idle: dict[Origin, list[HttpConnection]] = {}  # the one used last is at the end
         self._closing_idle: asyncio.TimerHandle | None = None
@@ -88,7 +91,9 @@ class DirectHttp:
         connection = HttpConnection(origin, self, AnswerReader(self._memory.scratch, self._memory.buffers))
         try:
             addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-            connected = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_S)
+            connected = await start_connection(
+                addresses, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER_S, socket_factory=self._socket_for
+            )
             await loop.create_connection(
                 lambda: connection, sock=connected, ssl=tls, server_hostname=server_name
             )

@@ -67,6 +67,7 @@ class HttpClient:
             memory if memory is not None else ReceiveMemory(),
             server_name=tls.server_name,
             idle_s=_IDLE_CONNECTION_S,
+            reach=config.reach,
         )
         self._prepared: dict[str, _Prepared] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -136,8 +137,12 @@ class HttpClient:
         import aiohttp
 
         if self._session is None:
+            reach = self._config.reach
             connector = aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=_IDLE_CONNECTION_S, ssl=self._tls or True
+                limit=0,
+                keepalive_timeout=_IDLE_CONNECTION_S,
+                ssl=self._tls or True,
+                socket_factory=reach.socket_for if reach is not None else None,
             )
             # Bodies are decompressed here and not by aiohttp: with a limit, and without a thread per chunk.
             self._session = aiohttp.ClientSession(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import ssl
-from typing import Final, Literal
+from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from trilens.collect.config_section import ConfigPath, Secret, Section, Text
 from trilens.collect.kubernetes.tls import load_chain
+from trilens.collect.reach import Reach  # noqa: TC001  # pydantic reads it at run time
 from trilens.model.errors import ConfigError
 from trilens.model.masking import without_passwords
 from trilens.settings.group import read_secret
@@ -126,6 +127,19 @@ class HttpConfig(Section):
     enable_http2: bool = True  # accepted and without effect: HTTP/1.1 with kept connections is what we speak
     proxy_url: str | None = None
     http_headers: dict[str, HeaderValues] = Field(default_factory=dict)
+
+    _reach: Reach | None = PrivateAttr(default=None)  # nothing that a file can say
+
+    @property
+    def reach(self) -> Reach | None:
+        """Where it may lead; None is anywhere, as who writes settings may want."""
+        return self._reach
+
+    def within(self, reach: Reach) -> Self:
+        """The same for targets that others tell of: that reach no further."""
+        narrower = self.model_copy()
+        narrower._reach = reach
+        return narrower
 
     @field_validator("proxy_url")
     @classmethod

@@ -68,6 +68,17 @@ class _Told(NamedTuple):
     rank: int | None = None
 
 
+class _Where(NamedTuple):
+    cluster: str  # "" where nobody told it
+    node: str
+    uuid: GpuUuid | None
+
+
+def _where(event: EventRecord, places: Mapping[GpuUuid, Place]) -> _Where:
+    place = places.get(event.uuid) if event.uuid is not None else None
+    return _Where(place.cluster if place is not None else event.cluster, event.node, event.uuid)
+
+
 @dataclass
 class _Lost:
     place: Place
@@ -106,23 +117,24 @@ class GpuFault:
         return found
 
     def _xids(self, scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Finding]:
-        told: defaultdict[tuple[str, GpuUuid | None], list[_Told]] = defaultdict(list)
+        told: defaultdict[_Where, list[_Told]] = defaultdict(list)
         for event in scene.events:
             if event.kind is not EventKind.XID or event.code is None:
                 continue
             if scene.now_ms - event.t_ms <= _LASTS_MS:
                 meaning = _meaning(event.code, event.text)
                 one = _Told(event.code, meaning, event.t_ms, event.text, rank=event.rank)
-                told[event.node, event.uuid].append(one)
+                told[_where(event, places)].append(one)
         for place, one in _changed_gauges(scene):
-            known = told.get((place.node, place.uuid), ())
+            where = _Where(place.cluster, place.node, place.uuid)
+            known = told.get(where, ())
             if not any(other.code == one.code and abs(other.t_ms - one.t_ms) <= _SAME_MS for other in known):
-                told[place.node, place.uuid].append(one)
-        for (node, uuid), faults in told.items():
+                told[where].append(one)
+        for where, faults in told.items():
             worst = _worst(faults)
             if worst is not None:
-                holds = places.get(uuid) if uuid is not None else None
-                yield _xid_finding(worst, faults, node, uuid, holds)
+                holds = places.get(where.uuid) if where.uuid is not None else None
+                yield _xid_finding(worst, faults, where, holds)
 
     def _gone(self, scene: Scene) -> Iterator[Finding]:
         """Silent, while others of its node speak."""
@@ -197,9 +209,8 @@ def _changed_gauges(scene: Scene) -> Iterator[tuple[Place, _Told]]:
                 )
 
 
-def _xid_finding(
-    worst: _Told, faults: Sequence[_Told], node: str, uuid: GpuUuid | None, place: Place | None
-) -> Finding:
+def _xid_finding(worst: _Told, faults: Sequence[_Told], where: _Where, place: Place | None) -> Finding:
+    node, uuid = where.node, where.uuid
     same = [one for one in faults if one.code == worst.code]
     number = place.number if place is not None else ""
     gpu = f"GPU {number}" if number else uuid or "a GPU"
@@ -216,7 +227,7 @@ def _xid_finding(
     return Finding(
         CODE,
         FindingKind.GPU_FAULT,
-        _subject(node, uuid, place, rank),
+        _subject(where, place, rank),
         _SEVERITY[worst.meaning.asks],
         f"xid-{worst.code}",
         min(one.t_ms for one in same),
@@ -230,12 +241,13 @@ def _xid_finding(
 
 def _links(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Finding]:
     """Of switches, and complaints about links that have no code."""
-    told: defaultdict[tuple[str, GpuUuid | None, str], list[EventRecord]] = defaultdict(list)
+    told: defaultdict[tuple[_Where, str], list[EventRecord]] = defaultdict(list)
     for event in scene.events:
         if scene.now_ms - event.t_ms <= _LASTS_MS and event.kind in (EventKind.SXID, EventKind.NVLINK):
             cause = f"sxid-{event.code}" if event.kind is EventKind.SXID else "nvlink"
-            told[event.node, event.uuid, cause].append(event)
-    for (node, uuid, cause), events in told.items():
+            told[_where(event, places), cause].append(event)
+    for (where, cause), events in told.items():
+        node, uuid = where.node, where.uuid
         place = places.get(uuid) if uuid is not None else None
         first = min(events, key=lambda one: one.t_ms)
         is_fatal = any(fatal_in(one.text) for one in events)
@@ -243,7 +255,7 @@ def _links(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Finding]:
         yield Finding(
             CODE,
             FindingKind.GPU_FAULT,
-            _subject(node, uuid, place, place.rank if place is not None else None),
+            _subject(where, place, place.rank if place is not None else None),
             Severity.CRITICAL if is_fatal else Severity.WARNING,
             cause,
             first.t_ms,
@@ -261,7 +273,7 @@ def _lost_finding(uuid: GpuUuid, lost: _Lost, silent_ms: int) -> Finding:
     return Finding(
         CODE,
         FindingKind.GPU_FAULT,
-        _subject(place.node, uuid, place, place.rank),
+        _subject(_Where(place.cluster, place.node, uuid), place, place.rank),
         Severity.CRITICAL,
         "lost",
         lost.since_ms,
@@ -289,7 +301,7 @@ def _waiting_for_reset(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             CODE,
             FindingKind.GPU_FAULT,
-            _subject(place.node, place.uuid, place, place.rank),
+            _subject(_Where(place.cluster, place.node, place.uuid), place, place.rank),
             Severity.WARNING,
             "row-remap-pending",
             int(times[told[waits[0]]]),
@@ -315,7 +327,7 @@ def _offenders(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Findin
         yield Finding(
             CODE,
             FindingKind.GPU_FAULT,
-            _subject(one.node, one.uuid, None, None)._replace(cluster=place.cluster if place else None),
+            _subject(_Where(place.cluster if place else one.cluster, one.node, one.uuid), None, None),
             Severity.WARNING,
             "repeat-offender",
             one.last_ms,
@@ -327,16 +339,16 @@ def _offenders(scene: Scene, places: Mapping[GpuUuid, Place]) -> Iterator[Findin
         )
 
 
-def _subject(node: str, uuid: GpuUuid | None, place: Place | None, rank: int | None) -> Subject:
+def _subject(where: _Where, place: Place | None, rank: int | None) -> Subject:
     if place is None:
-        return Subject(rank=rank, node=node or None, gpu=uuid)
+        return Subject(rank=rank, cluster=where.cluster or None, node=where.node or None, gpu=where.uuid)
     return Subject(
         workload=place.workload,
         rank=rank,
         pod=place.pod,
         cluster=place.cluster or None,
-        node=place.node or node,
-        gpu=uuid,
+        node=place.node or where.node,
+        gpu=where.uuid,
     )
 
 

@@ -150,6 +150,7 @@ class JobView:
 class Offender(NamedTuple):
     """How often hardware failed over the last 30 days, of a GPU, or of a node where `uuid` is None."""
 
+    cluster: str  # "" where nobody told it
     node: str
     uuid: GpuUuid | None
     faults: int

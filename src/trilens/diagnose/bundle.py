@@ -8,7 +8,9 @@ artifacts/0000 ...  what programs sent, in the order of artifacts.json
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from dataclasses import fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_type_hints
@@ -26,7 +28,19 @@ if TYPE_CHECKING:
 _MANIFEST: Final = "manifest.json"
 _IN_MANIFEST: Final = ("subject", "from_ms", "to_ms", "made_by")
 _JSON: Final = ConfigDict(ser_json_inf_nan="strings")  # a loss may be NaN, and JSON has no word for it
-_MAX_BYTES: Final = 1 << 30  # of a section when it is unpacked: a small file can pretend to be a huge one
+_MAX_BYTES: Final = 1 << 30  # of all members when they are unpacked: a small file can be a huge one inside
+_METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as it is written
+# What zipfile raises where a file is damaged, or made to do harm, depends on the byte that is wrong.
+_DAMAGE: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    RuntimeError,  # NotImplementedError and what is encrypted, too
+    ValueError,
+    OverflowError,
+)
 
 
 class _Manifest(NamedTuple):
@@ -64,18 +78,19 @@ def write_bundle(case: CaseFile, to: Path | IO[bytes]) -> None:
 def read_bundle(file: Path | IO[bytes]) -> CaseFile:
     """A section that cannot be read is missing, and the file says so; BundleError where it is no bundle."""
     try:
-        with zipfile.ZipFile(file) as bundle:
-            return _read(bundle)
+        bundle = zipfile.ZipFile(file)
     except OSError as e:
         raise BundleError(f"cannot read the bundle {file}: {e.strerror or e}") from e
-    except (zipfile.BadZipFile, EOFError) as e:
+    except _DAMAGE as e:
         raise BundleError(f"not a bundle, or one whose end is missing: {e}") from e
+    with bundle:
+        return _read(_Members(bundle))
 
 
-def _read(bundle: zipfile.ZipFile) -> CaseFile:
+def _read(bundle: _Members) -> CaseFile:
     try:
-        manifest = TypeAdapter(_Manifest).validate_json(_content(bundle, _MANIFEST))
-    except (KeyError, ValidationError) as e:
+        manifest = TypeAdapter(_Manifest).validate_json(bundle.content(_MANIFEST))
+    except (KeyError, ValidationError, BundleError) as e:
         raise BundleError(f"not a bundle of Trilens: {_MANIFEST} is missing or cannot be read") from e
     found: dict[str, Any] = {}
     missing: list[Missing] = []
@@ -84,10 +99,10 @@ def _read(bundle: zipfile.ZipFile) -> CaseFile:
         missing.append(Missing(what, "update Trilens here"))
     for name, adapter in _sections().items():
         try:
-            found[name] = adapter.validate_json(_content(bundle, f"{name}.json"))
+            found[name] = adapter.validate_json(bundle.content(f"{name}.json"))
         except KeyError:
             missing.append(Missing(f"{name} are not in the bundle", "make it with this version of Trilens"))
-        except (ValidationError, zipfile.BadZipFile, EOFError, BundleError) as e:
+        except (ValidationError, BundleError) as e:
             reason = str(e).splitlines()[0]
             missing.append(Missing(f"{name} of the bundle cannot be read: {reason}", "make the bundle again"))
     case = CaseFile(manifest.subject, manifest.from_ms, manifest.to_ms, manifest.made_by, **found)
@@ -107,16 +122,30 @@ def _read(bundle: zipfile.ZipFile) -> CaseFile:
     )
 
 
-def _member(bundle: zipfile.ZipFile, name: str, missing: list[Missing]) -> bytes | None:
+def _member(bundle: _Members, name: str, missing: list[Missing]) -> bytes | None:
     try:
-        return _content(bundle, name)
-    except (KeyError, zipfile.BadZipFile, EOFError, BundleError) as e:
+        return bundle.content(name)
+    except (KeyError, BundleError) as e:
         missing.append(Missing(f"{name} of the bundle cannot be read: {e}", "make the bundle again"))
         return None
 
 
-def _content(bundle: zipfile.ZipFile, name: str) -> bytes:
-    told = bundle.getinfo(name)
-    if told.file_size > _MAX_BYTES:
-        raise BundleError(f"{name} is {told.file_size} bytes; at most {_MAX_BYTES} are read")
-    return bundle.read(told)  # never more than what it says of its size, whatever is in it
+class _Members:
+    """Those of a zip that anybody may have made: all together they unpack to no more than may be held."""
+
+    def __init__(self, bundle: zipfile.ZipFile) -> None:
+        self._bundle = bundle
+        self._left = _MAX_BYTES
+
+    def content(self, name: str) -> bytes:
+        """KeyError where it is not there."""
+        told = self._bundle.getinfo(name)
+        if told.file_size > self._left:
+            raise BundleError(f"{name} is {told.file_size} bytes; at most {_MAX_BYTES} are read of a bundle")
+        if told.compress_type not in _METHODS:
+            raise BundleError(f"{name} is packed in a way that no bundle is")
+        self._left -= told.file_size
+        try:
+            return self._bundle.read(told)  # never more than what it says of its size, whatever is in it
+        except _DAMAGE as e:
+            raise BundleError(f"{name} is damaged: {e}") from e

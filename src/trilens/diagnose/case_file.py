@@ -38,6 +38,10 @@ class CaseSubject(NamedTuple):
     namespace: str  # "" of a node
     name: str
 
+    def may_be_in(self, cluster: str | None) -> bool:
+        """Whether what is in this cluster may concern it: equal names are in many. Either may be unknown."""
+        return not cluster or not self.cluster or cluster == self.cluster
+
 
 @dataclass(frozen=True, slots=True)
 class GpuSeat:

@@ -112,11 +112,13 @@ def _names(case: CaseFile) -> Iterator[tuple[str, str]]:
         yield "pod", member.membership.pod.name
         yield "node", member.node
     for rank in case.ranks:
+        yield "cluster", rank.cluster or ""
         yield "node", rank.node
         yield "pod", rank.pod or ""
     for seat in case.gpus:
         yield "node", seat.node
     for event in case.events:
+        yield "cluster", event.cluster
         yield "node", event.node
         for victim in event.victims:
             yield "namespace", victim.namespace

@@ -104,15 +104,7 @@ class SignalSource(Protocol):
 
 
 class LedgerBook(Protocol):
-    """Where hours are kept. An hour is written whole, or not at all; what is read is its latest revision."""
-
-    def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
-        """The revision that it now has, counted from 0; None when these rows were there already. While an
-        hour is open it has no revisions: each write takes the place of the last. The price book's digest is
-        taken over even where the rows are the same: it says with what the hour was last computed."""
-
-    def write_all(self, hours: Sequence[LedgerHour], *, reason: str = "") -> Sequence[int | None]:
-        """The same of several, each whole or not at all."""
+    """Hours that were booked; what is read of one is its latest revision."""
 
     def hours(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Sequence[BookedHour]:
         """All revisions of the hours that begin in the span, by hour and revision."""
@@ -146,3 +138,15 @@ class LedgerBook(Protocol):
 
     def rows(self, window: Window, *, guard: QueryGuard | None = None) -> Iterator[pa.RecordBatch]:
         """The rows themselves, by hour and node, for exports; the columns are those of the table."""
+
+
+class WrittenBook(LedgerBook, Protocol):
+    """Where hours are kept. An hour is written whole, or not at all."""
+
+    def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
+        """The revision that it now has, counted from 0; None when these rows were there already. While an
+        hour is open it has no revisions: each write takes the place of the last. The price book's digest is
+        taken over even where the rows are the same: it says with what the hour was last computed."""
+
+    def write_all(self, hours: Sequence[LedgerHour], *, reason: str = "") -> Sequence[int | None]:
+        """The same of several, each whole or not at all."""

@@ -46,9 +46,12 @@ class Experiment(NamedTuple):
     runs: tuple[ExperimentRun, ...]  # the latest first
 
 
-def experiments(reported: Sequence[ReportedRun], tracked: Sequence[TrackedRun]) -> list[Experiment]:
-    """Those with the latest run first."""
-    of_run = _tracked_of(reported, tracked)
+def experiments(
+    reported: Sequence[ReportedRun], tracked: Sequence[TrackedRun], *, by_tag_alone: bool = False
+) -> list[Experiment]:
+    """Those with the latest run first. `by_tag_alone` takes no program's word for which run of a tracker it
+    is, which may be another's: the tag is the tracker's own."""
+    of_run = _tracked_of(reported, tracked, by_tag_alone=by_tag_alone)
     joined = {id(one) for found in of_run.values() for one in found}
     grouped: defaultdict[str | None, list[ExperimentRun]] = defaultdict(list)
     for run in reported:
@@ -63,11 +66,12 @@ def experiments(reported: Sequence[ReportedRun], tracked: Sequence[TrackedRun]) 
 
 
 def _tracked_of(
-    reported: Iterable[ReportedRun], tracked: Iterable[TrackedRun]
+    reported: Sequence[ReportedRun], tracked: Iterable[TrackedRun], *, by_tag_alone: bool
 ) -> dict[RunId, list[TrackedRun]]:
     by_id = {str(run.facts.run): run.facts.run for run in reported}
+    told = () if by_tag_alone else reported
     by_tracker = {
-        (tracker.system, tracker.run): run.facts.run for run in reported for tracker in run.facts.trackers
+        (tracker.system, tracker.run): run.facts.run for run in told for tracker in run.facts.trackers
     }
     found: defaultdict[RunId, list[TrackedRun]] = defaultdict(list)
     for one in tracked:

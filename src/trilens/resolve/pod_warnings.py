@@ -66,6 +66,7 @@ class PodWarnings:
             process=None,
             rank=None,
             victims=(Victim(event.namespace, about.name, about.uid),),
+            cluster=event.cluster,
         )
         with_gpu = self._with_gpu.get(about.uid)
         if with_gpu:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trilens.model.kubernetes import KubeObject
 
 _EMPTY: Mapping[str, Any] = {}
+_MOST_DIGITS = 18  # always fits 64 bits; an annotation may have more than Python makes a number of
 
 
 class Condition(NamedTuple):
@@ -51,7 +52,7 @@ def whole(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return value if value >= 0 else None
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
         return int(value)
     return None
 

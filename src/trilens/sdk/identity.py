@@ -51,6 +51,7 @@ class Identity(NamedTuple):
     job_name: str | None = None  # what people call it
     coordinator: str | None = None  # where the ranks meet: host, or host:port
     restarts: int | None = None  # how often the launcher says that it began anew
+    cluster: str | None = None  # as Trilens calls it
     namespace: str | None = None
     pod: str | None = None
     pod_uid: str | None = None
@@ -95,6 +96,7 @@ def identify(environ: Mapping[str, str], proc: Path = Path("/proc/self")) -> Ide
         job_name=_job_name(environ, in_kubernetes),
         coordinator=_coordinator(environ),
         restarts=launch.first_number(environ, ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")),
+        cluster=environ.get("TRILENS_CLUSTER", "").strip() or None,
         namespace=_namespace(environ) if in_kubernetes else None,
         pod=environ.get("POD_NAME") or environ.get("HOSTNAME") or socket.gethostname()
         if in_kubernetes

@@ -32,6 +32,7 @@ class ProcessFacts:
             "node": who.node,
             "pid": os.getpid(),
             "process_started_ms": process_started_ms(),
+            "cluster": who.cluster,
             "namespace": who.namespace,
             "pod": who.pod,
             "pod_uid": who.pod_uid,

@@ -43,7 +43,8 @@ def name_run(
         return RunName(f"{word}-{os.urandom(6).hex()}", doubt)
     import hashlib  # loads OpenSSL, which a program on its own has no use for here
 
-    content = "\0".join((*key, experiment or ""))
+    # Another cluster may have a job of the same name.
+    content = "\0".join((*key, experiment or "", *([identity.cluster] if identity.cluster else [])))
     digest = hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=6).hexdigest()
     name = f"{word}-{digest}"
     # A program that begins several runs one after the other does so in every rank, in the same order.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MEASURE_S: Final = 15.0
+_DAY_S: Final = 86_400.0
 _WARNINGS: Final = 3  # agents that do not answer, named with an answer; when a network fails, all of them do
 
 
@@ -120,6 +121,12 @@ class AgentIntake:
             for agent in self.agents()
             if agent.trouble is not None
         ]
+        lines += [
+            f"{agent.missed:,} faults on the machine of the agent {agent.name} are not known here: they were "
+            "more than it keeps until it is asked"
+            for agent in self.agents()
+            if agent.missed and time.time() < agent.missed_at_s + _DAY_S
+        ]
         if self._thread.has_failed:
             lines.append("no agent is asked any more; the server's log says why")
         return lines
@@ -157,9 +164,9 @@ class AgentIntake:
     def metrics(self) -> Iterator[Metric]:
         return exposed(self._measured)
 
-    async def output(self, node: str, namespace: str, pod: str) -> list[dict[str, Any]]:
-        """The end of what a pod wrote, from the agent of its node, or of all nodes of that name."""
-        agents = [agent for agent in self.agents() if agent.node == node]
+    async def output(self, cluster: str, node: str, namespace: str, pod: str) -> list[dict[str, Any]]:
+        """The end of what a pod wrote, from the agent of its node, or of all that may be it."""
+        agents = [one for one in self.agents() if one.node == node and one.cluster in ("", cluster)]
         if not agents:
             raise NotFound(
                 f"no agent is known on the node {node!r}, which has the output of {namespace}/{pod}",
@@ -208,12 +215,14 @@ class AgentIntake:
         if told.ledger != agent.ledger:  # its first answer, or its numbers began anew
             agent.ledger, agent.position = told.ledger, self._kept.get(told.ledger, 0)
             told = await agent.client.events(agent.position)
+        if agent.position and told.events and (gap := told.events[0].number - agent.position - 1) > 0:
+            agent.has_dropped(gap)
         for event in told.events:
             if event.number <= agent.position:
                 continue
             # Nothing is told before it has happened, whatever that machine's clock says.
             t_ms = min(event.t_ms, _now_ms())
-            event = replace(event, t_ms=t_ms)
+            event = replace(event, t_ms=t_ms, cluster=agent.cluster)
             self._events.event(event)
             for listener in self._listeners:
                 listener(event)

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from trilens.collect.backfill import BackfillReceiver
 from trilens.collect.remote_write import RemoteWriteReceiver
 from trilens.promql.engine import Engine
+from trilens.serve.access.known_names import KnownNames
+from trilens.serve.access.seen_runs import RunsSeen
 from trilens.serve.app import Embedded, Parts, build_app
 from trilens.serve.backfill import BackfillApi
+from trilens.serve.backup_apis import BackupApis
 from trilens.serve.cases.cases_api import CasesApi
 from trilens.serve.cure.cure_api import CureApi
 from trilens.serve.delivery_apis import DeliveryApis
@@ -22,6 +25,7 @@ from trilens.serve.incidents.workload_costs import WorkloadCosts
 from trilens.serve.intake_apis import IntakeApis
 from trilens.serve.intakes import Intakes
 from trilens.serve.lineage import LineageApi
+from trilens.serve.logs import log_metrics
 from trilens.serve.money.apis import MoneyApis
 from trilens.serve.money.cost import CostApi
 from trilens.serve.money.cost_units import CostUnitsApi
@@ -33,6 +37,7 @@ from trilens.serve.money.prices import PricesApi
 from trilens.serve.otlp import OtlpApi
 from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
+from trilens.serve.own_health import OwnHealth
 from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.fleet_machines import KnownMachines
 from trilens.serve.pages.fleet_map import FleetApi
@@ -71,7 +76,7 @@ if TYPE_CHECKING:
     from trilens.settings.tree import Settings
 
 
-def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
+def app_of(system: System, settings: Settings) -> ASGIApp:
     receiver = RemoteWriteReceiver(system.store) if system.store is not None else None
     otlp = OtlpIntake(system.store, system.runs, system.kept.runs)
     state = SystemState(
@@ -84,6 +89,8 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
         system.agents,
         system.ledger,
         rules=system.rules,
+        access_troubles=lambda: system.access.troubles,
+        certificate_trouble=lambda: system.metrics.certificate_trouble,
     )
     system.metrics.watch(state.metrics)
     system.metrics.watch(lambda: rule_metrics(system.rule_states()))
@@ -93,6 +100,9 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
     system.metrics.watch(system.detection.own_metrics)
     system.metrics.watch(system.incidents.own_metrics)
     system.metrics.watch(system.delivery.metrics)
+    system.metrics.watch(system.backups.metrics)
+    system.metrics.watch(_own_health(system, settings).metrics)
+    system.metrics.watch(log_metrics)
     if system.cure is not None:
         system.metrics.watch(system.cure.metrics)
     questions = Questions(system.runner, settings.server.max_body)
@@ -103,7 +113,8 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
     return build_app(
         Parts(
             settings=settings,
-            token=token,
+            access=system.access.access,
+            access_apis=system.access.apis(questions, _known_names(system)),
             source=_source(system),
             runner=system.runner,
             metrics=system.metrics,
@@ -114,8 +125,33 @@ def app_of(system: System, settings: Settings, token: str | None) -> ASGIApp:
             runs=_run_apis(system, questions),
             money=money,
             delivery=DeliveryApis(system.delivery, questions),
+            backups=BackupApis(system.backups, questions),
             pages=pages,
         )
+    )
+
+
+def _known_names(system: System) -> KnownNames:
+    return KnownNames(
+        system.kept.workloads,
+        system.kept.machines,
+        Intakes.of(system.clusters, system.agents),
+        lambda: system.reloading.in_force.settings,
+    )
+
+
+def _own_health(system: System, settings: Settings) -> OwnHealth:
+    return OwnHealth(
+        settings.storage.data_dir,
+        lambda: system.reloading.in_force,
+        system.scrapes,
+        system.rules,
+        system.clusters,
+        system.agents,
+        system.upstream,
+        lambda: system.metrics.certificate_ends_s,
+        lambda: system.kept.disks,
+        lambda: system.kept.disk_syncs,
     )
 
 
@@ -124,9 +160,16 @@ def _prometheus_apis(system: System) -> PrometheusApis:
     return PrometheusApis(
         TargetsApi(system.scrapes),
         ProgramsApi([one for one in programs if one is not None]),
-        RulesApi(system.rule_states, system.sight.blind),
+        _rules_api(system),
         StatusApi(lambda: system.reloading.in_force, system.store, system.runner),
     )
+
+
+def _rules_api(system: System) -> RulesApi:
+    if system.rules_elsewhere is not None:
+        return RulesApi(list, elsewhere=system.rules_elsewhere.groups)
+    assert system.sight is not None
+    return RulesApi(system.rule_states, system.sight.blind)
 
 
 def _intake_apis(
@@ -136,8 +179,8 @@ def _intake_apis(
     backfill = BackfillReceiver(system.store, storage.retention) if system.store is not None else None
     return IntakeApis(
         WriteApi(receiver, threads, max_body),
-        RunRecordsApi(system.runs, threads, max_body),
-        HeartbeatApi(system.serving),
+        RunRecordsApi(system.runs, system.told_addresses, threads, max_body),
+        HeartbeatApi(system.serving, system.told_addresses),
         OtlpApi(otlp.metrics, otlp.traces, threads, max_body),
         BackfillApi(backfill, threads, max_body),
         ImportsApi(system.kept.imports, system.ledger.imported, storage.retention_ledger, threads, max_body),
@@ -151,21 +194,22 @@ def _fleet_apis(system: System, questions: Questions) -> FleetApis:
         GpusApi(kept.gpus, kept.workloads, system.gpus, intakes, questions),
         EventsApi(kept.events, kept.workloads, system.agents, questions),
         OutputApi(kept.workloads, system.agents, questions),
-        FindingsApi(lambda: system.detection.state, kept.findings, questions),
-        IncidentsApi(system.incidents, kept.incidents, system.delivery, questions),
+        FindingsApi(lambda: system.detection.state, kept.findings, kept.workloads, questions),
+        IncidentsApi(system.incidents, kept.incidents, system.delivery, kept.workloads, questions),
         CasesApi(system.cases, questions),
-        CureApi(system.cure, kept.fixes, system.cases, questions),
+        CureApi(system.cure, kept.fixes, system.cases, kept.workloads, questions),
     )
 
 
 def _run_apis(system: System, questions: Questions) -> RunApis:
     kept, utilization = system.kept, system.figures.utilization
+    runs = RunsSeen(kept.runs, kept.workloads)
     return RunApis(
-        RunsApi(kept.runs, kept.workloads, kept.ledger, questions),
-        LineageApi(kept.runs, questions),
-        RunStepsApi(kept.runs, questions),
-        RunTracesApi(kept.runs, questions),
-        ExperimentsApi(kept.runs, kept.tracked_runs, kept.ledger, utilization, questions),
+        RunsApi(runs, kept.ledger, questions),
+        LineageApi(runs, questions),
+        RunStepsApi(runs, questions),
+        RunTracesApi(runs, questions),
+        ExperimentsApi(runs, kept.tracked_runs, kept.ledger, utilization, questions),
         TrackersApi(system.trackers),
     )
 
@@ -176,7 +220,7 @@ def _money_apis(system: System, questions: Questions) -> MoneyApis:
         LedgerApi(book, system.ledger, questions),
         CostApi(book, kept.ledger_facts, system.cost_rules, questions),
         FocusApi(book, questions),
-        CostUnitsApi(book, kept.ledger_facts, system.signals, kept.runs, questions),
+        CostUnitsApi(book, kept.ledger_facts, system.signals, RunsSeen(kept.runs, kept.workloads), questions),
         PricesApi(lambda: system.prices, kept.machines, questions),
         OpenCostApi(book, questions),
     )
@@ -187,7 +231,15 @@ def _page_apis(system: System, questions: Questions) -> PageApis:
     objectives = ObjectivesInForce(lambda: system.reloading.in_force.settings)
     return PageApis(
         (
-            NowApi(kept.ledger, kept.ledger_facts, system.incidents, kept.incidents, system.gpus, questions),
+            NowApi(
+                kept.ledger,
+                kept.ledger_facts,
+                system.incidents,
+                kept.incidents,
+                system.gpus,
+                kept.workloads,
+                questions,
+            ),
             ServicesApi(system.queries, objectives, questions),
             *_fleet_pages(system, questions),
             *_workload_page(system, questions),
@@ -212,7 +264,7 @@ def _fleet_pages(system: System, questions: Questions) -> list[PageApi]:
             intakes,
             questions,
         ),
-        FleetApi(system.scene, system.gpus, machines, found, incidents, intakes, questions),
+        FleetApi(system.scene, system.gpus, machines, kept.workloads, found, incidents, intakes, questions),
         GpuLifeApi(
             kept.gpus,
             kept.workloads,

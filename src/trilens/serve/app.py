@@ -11,7 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from trilens.model.errors import TrilensError
+from trilens.model.identity import Right
 from trilens.serve import status
+from trilens.serve.access.gate import Gate
 from trilens.serve.catalog import CatalogApi
 from trilens.serve.envelope import on_trilens_error, on_unexpected_error
 from trilens.serve.federate import FederateApi
@@ -21,7 +23,6 @@ from trilens.serve.pages.apis import PageApis
 from trilens.serve.pages.doctor import DoctorApi
 from trilens.serve.queries import QueryApi
 from trilens.serve.routes import route
-from trilens.serve.security import Gate
 from trilens.serve.self_metrics import Meter
 from trilens.serve.web_app import WebApp
 
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
     from starlette.types import ASGIApp, StatelessLifespan
 
     from trilens.promql.source import SeriesSource
+    from trilens.serve.access.access import Access
+    from trilens.serve.access.build import AccessApis
+    from trilens.serve.backup_apis import BackupApis
     from trilens.serve.delivery_apis import DeliveryApis
     from trilens.serve.fleet_apis import FleetApis
     from trilens.serve.intake_apis import IntakeApis
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from trilens.serve.ports import Catalog, EngineFactory
     from trilens.serve.probes import Probes
     from trilens.serve.prometheus_apis import PrometheusApis
+    from trilens.serve.routes import GuardedRoute
     from trilens.serve.run_apis import RunApis
     from trilens.serve.runner import QueryRunner
     from trilens.serve.self_metrics import SelfMetrics
@@ -64,7 +68,8 @@ class Parts:
     """What the routes are made of; apis.py fills it in."""
 
     settings: Settings
-    token: str | None
+    access: Access
+    access_apis: AccessApis
     source: Embedded | Upstream
     runner: QueryRunner
     metrics: SelfMetrics
@@ -75,30 +80,13 @@ class Parts:
     runs: RunApis
     money: MoneyApis
     delivery: DeliveryApis
+    backups: BackupApis
     pages: PageApis = field(default_factory=PageApis)
 
 
 def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None) -> ASGIApp:
-    source = parts.source
-    source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
-    asked = (
-        parts.intake,
-        parts.prometheus,
-        parts.fleet,
-        parts.runs,
-        parts.money,
-        parts.delivery,
-        parts.pages,
-    )
-    routes = [
-        *source_routes,
-        *(one for apis in asked for one in apis.routes()),
-        *_own_routes(parts.probes),
-        *WebApp().routes(),
-    ]
-    doctor = DoctorApi(tuple(routes))
-    parts.pages.add(doctor)
-    routes += doctor.routes()
+    routes = all_routes(parts)
+    intake = frozenset(one.path for one in routes if one.needs is Right.INTAKE)
     handlers: dict[object, str] = {one.endpoint: _metric_label(one.path) for one in routes}
     return Starlette(
         routes=routes,
@@ -110,9 +98,34 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
         },
         middleware=[
             Middleware(Meter, metrics=parts.metrics, handlers=handlers),
-            Middleware(Gate, server=parts.settings.server, token=parts.token),
+            Middleware(Gate, server=parts.settings.server, access=parts.access, intake=intake),
         ],
     )
+
+
+def all_routes(parts: Parts) -> list[GuardedRoute]:
+    source = parts.source
+    source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
+    asked = (
+        parts.intake,
+        parts.prometheus,
+        parts.fleet,
+        parts.runs,
+        parts.money,
+        parts.delivery,
+        parts.backups,
+        parts.access_apis,
+        parts.pages,
+    )
+    routes = [
+        *source_routes,
+        *(one for apis in asked for one in apis.routes()),
+        *_own_routes(parts.probes),
+        *WebApp().routes(),
+    ]
+    doctor = DoctorApi(tuple(routes))
+    parts.pages.add(doctor)
+    return routes + doctor.routes()
 
 
 _SENT_ON = (
@@ -126,14 +139,14 @@ _SENT_ON = (
 )
 
 
-def _own_routes(probes: Probes) -> list[Route]:
+def _own_routes(probes: Probes) -> list[GuardedRoute]:
     return [
-        route("/api/openapi.json", openapi),
-        route("/healthz", probes.healthz),
-        route("/readyz", probes.readyz),
-        route("/-/healthy", probes.healthy),
-        route("/-/ready", probes.ready),
-        route("/-/reload", probes.reload, "POST", "PUT"),
+        route("/api/openapi.json", openapi, narrowed=True),
+        route("/healthz", probes.healthz, needs=None),
+        route("/readyz", probes.readyz, needs=None),
+        route("/-/healthy", probes.healthy, narrowed=True),
+        route("/-/ready", probes.ready, narrowed=True),
+        route("/-/reload", probes.reload, "POST", "PUT", needs=Right.ADMIN),
         route("/metrics", probes.metrics),
         route("/metrics/workloads", probes.workload_metrics),
         route("/metrics/kubernetes", probes.kubernetes_metrics),
@@ -143,27 +156,31 @@ def _own_routes(probes: Probes) -> list[Route]:
 # What is asked of the samples: here, or of the server that has them. The most frequent come first.
 
 
-def _embedded(parts: Parts, source: Embedded) -> list[Route]:
+def _embedded(parts: Parts, source: Embedded) -> list[GuardedRoute]:
     max_body = parts.settings.server.max_body
     lookback_ms = round(parts.settings.query.lookback_delta.total_seconds() * 1000)
-    queries = QueryApi(source.engines, parts.runner, lookback_ms=lookback_ms, max_body=max_body)
+    queries = QueryApi(
+        source.engines, source.samples, parts.runner, lookback_ms=lookback_ms, max_body=max_body
+    )
     catalog = CatalogApi(source.catalog, parts.runner, max_body=max_body)
     federation = FederateApi(source.samples, parts.runner, lookback_ms=lookback_ms)
     return [
-        route("/api/v1/query", queries.instant, "GET", "POST"),
-        route("/api/v1/query_range", queries.range, "GET", "POST"),
-        route("/api/v1/series", catalog.series, "GET", "POST"),
-        route("/api/v1/labels", catalog.labels, "GET", "POST"),
-        route("/api/v1/label/{name}/values", catalog.label_values),
-        route("/api/v1/metadata", catalog.metadata),
-        route("/api/v1/query_exemplars", status.exemplars, "GET", "POST"),
-        route("/federate", federation.federate),
+        route("/api/v1/query", queries.instant, "GET", "POST", narrowed=True),
+        route("/api/v1/query_range", queries.range, "GET", "POST", narrowed=True),
+        route("/api/v1/series", catalog.series, "GET", "POST", narrowed=True),
+        route("/api/v1/labels", catalog.labels, "GET", "POST", narrowed=True),
+        route("/api/v1/label/{name}/values", catalog.label_values, narrowed=True),
+        route("/api/v1/metadata", catalog.metadata, narrowed=True),
+        route("/api/v1/query_exemplars", status.exemplars, "GET", "POST", narrowed=True),
+        route("/federate", federation.federate, narrowed=True),
     ]
 
 
-def _sent_on(source: Upstream) -> list[Route]:
+def _sent_on(source: Upstream) -> list[GuardedRoute]:
     # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
-    return [route(f"/api/v1/{path}", partial(source.forward), "GET", "POST") for path in _SENT_ON]
+    return [
+        route(f"/api/v1/{path}", partial(source.forward), "GET", "POST", narrowed=True) for path in _SENT_ON
+    ]
 
 
 def _metric_label(path: str) -> str:

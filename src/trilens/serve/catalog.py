@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from trilens.model.errors import PromQLSyntaxError, RequestError
+from trilens.model.labels import METRIC_NAME
 from trilens.promql.parse import selectors
+from trilens.serve.access.sight import sight_of
 from trilens.serve.encoding import label_texts
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
-from trilens.serve.params import Params, read_params
+from trilens.serve.params import MAX_TIME_MS, MIN_TIME_MS, Params, read_params
 from trilens.serve.queries import TRUNCATED
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from trilens.model.matcher import Matcher
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.sight import Sight
     from trilens.serve.ports import Catalog, MetricDescription
     from trilens.serve.runner import QueryRunner
 
@@ -36,9 +39,9 @@ class CatalogApi:
 
     async def series(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
-        wanted = matcher_sets(params)
-        if not wanted:
+        if not matcher_sets(params):
             raise RequestError("no match[] parameter provided")
+        wanted = _bounded_sets(params, sight_of(request))
         start_ms, end_ms = params.range_ms()
 
         def find(guard: QueryGuard) -> list[bytes]:
@@ -51,7 +54,7 @@ class CatalogApi:
     async def labels(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
         start_ms, end_ms = params.range_ms()
-        wanted = matcher_sets(params)
+        wanted = _bounded_sets(params, sight_of(request))
 
         def find(guard: QueryGuard) -> list[str]:
             names = [self._catalog.label_names(m, start_ms, end_ms, guard) for m in wanted or (None,)]
@@ -65,7 +68,7 @@ class CatalogApi:
         if not name:
             raise RequestError('invalid label name: ""')
         start_ms, end_ms = params.range_ms()
-        wanted = matcher_sets(params)
+        wanted = _bounded_sets(params, sight_of(request))
 
         def find(guard: QueryGuard) -> list[str]:
             values = [self._catalog.label_values(name, m, start_ms, end_ms, guard) for m in wanted or (None,)]
@@ -76,10 +79,20 @@ class CatalogApi:
     async def metadata(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
         limit, per_metric = params.count("limit"), params.count("limit_per_metric")
-        known = self._catalog.metadata(params.first("metric") or None)
-        names = list(known)[:limit]
-        data = {name: [_described(one) for one in known[name][:per_metric]] for name in names}
-        return packed_response(pack(success(orjson.dumps(data)), accepts_gzip(request)))
+        sight, gzip, guard = sight_of(request), accepts_gzip(request), self._runner.guard()
+
+        def work() -> tuple[bytes, bool]:
+            known = self._catalog.metadata(params.first("metric") or None)
+            seen = known if sight.is_whole else self._names(sight, guard)
+            names = [one for one in seen if one in known]
+            data = {name: [_described(one) for one in known[name][:per_metric]] for name in names[:limit]}
+            return pack(success(orjson.dumps(data)), gzip)
+
+        return packed_response(await self._runner.run(request, guard, work))
+
+    def _names(self, sight: Sight, guard: QueryGuard) -> list[str]:
+        """Of the metrics that there are series of."""
+        return self._catalog.label_values(METRIC_NAME, sight.matchers, MIN_TIME_MS, MAX_TIME_MS, guard)
 
     async def _answer(
         self,
@@ -102,6 +115,14 @@ class CatalogApi:
 
 def matcher_sets(params: Params) -> list[tuple[Matcher, ...]]:
     return [selector_of("match[]", text) for text in params.every("match[]")]
+
+
+def _bounded_sets(params: Params, sight: Sight) -> list[tuple[Matcher, ...]]:
+    """None are all series: of who sees only some, those."""
+    wanted = matcher_sets(params)
+    if sight.is_whole:
+        return wanted
+    return [(*one, *sight.matchers) for one in wanted] or [sight.matchers]
 
 
 def selector_of(parameter: str, text: str) -> tuple[Matcher, ...]:

@@ -16,6 +16,7 @@ from trilens.resolve.gpus.cluster_view import view_of
 from trilens.resolve.pod_warnings import PodWarnings
 from trilens.resolve.present import Present
 from trilens.resolve.programs import programs_of
+from trilens.resolve.reading import section, text
 from trilens.serve.first_look import FirstLook
 from trilens.serve.kube_state import KubeStateExport
 from trilens.serve.loop_thread import LoopThread
@@ -177,6 +178,18 @@ class ClusterIntake:
         return self._between_changes(
             lambda: [pod for pod in self._clusters[cluster].pods() if keep(pod)], within_s
         )
+
+    def pod_addresses(self) -> set[str]:
+        """Of all pods that are followed. Raises IntakeError."""
+        found = self._between_changes(
+            lambda: {
+                text(section(pod.body, "status"), "podIP")
+                for name in self._names
+                for pod in self._clusters[name].pods()
+            },
+            _VIEW_S,
+        )
+        return found - {""}
 
     def clusters_with(self, node: str) -> list[str]:
         """Those that were read through and have a node of this name. Raises IntakeError."""

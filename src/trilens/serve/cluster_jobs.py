@@ -9,6 +9,8 @@ from trilens.collect.cluster_scope import scope_of
 from trilens.collect.config import load_scrape_configs
 from trilens.collect.http_client import HttpClient
 from trilens.collect.known_jobs import annotation_jobs, exporter_jobs
+from trilens.collect.reach import EVERYWHERE, LOOPBACK, Reach
+from trilens.model.access import is_loopback
 from trilens.model.errors import ConfigError
 from trilens.serve.scrape_global import scrape_global
 
@@ -47,9 +49,11 @@ def jobs_of_clusters(settings: Settings, configured: list[ScrapeConfig]) -> list
                 f"there is a job {document['job_name']!r}, as exporters or annotations of a cluster make one",
                 hint="rename it, or leave these out",
             )
-    return load_scrape_configs(
+    jobs = load_scrape_configs(
         {"global": scrape_global(settings), "scrape_configs": documents}, settings.base_dir
     )
+    reach = _reach(settings)
+    return [job.within(reach) for job in jobs]
 
 
 def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
@@ -75,7 +79,14 @@ def monitors_of(settings: Settings, jobs: ScrapeJobs) -> Monitors | None:
 
 def job_maker(settings: Settings) -> Callable[[dict[str, Any]], ScrapeConfig]:
     """Makes jobs of the documents that monitors give, and raises ConfigError for those that make no sense."""
-    return partial(_checked_job, scrape_global(settings), settings.base_dir)
+    return partial(_checked_job, scrape_global(settings), settings.base_dir, _reach(settings))
+
+
+def _reach(settings: Settings) -> Reach:
+    """Who writes annotations and monitors writes no settings. Where nobody else can reach this server, its
+    cluster is on this machine, too."""
+    near = LOOPBACK if is_loopback(settings.server.address[0]) else ()
+    return Reach((*EVERYWHERE, *settings.access.told_networks, *near))
 
 
 def _scopes(settings: Settings) -> Iterator[tuple[ClusterScope, ClusterSettings]]:
@@ -84,7 +95,9 @@ def _scopes(settings: Settings) -> Iterator[tuple[ClusterScope, ClusterSettings]
         yield scope_of(name, cluster, settings.base_dir, alone=len(clusters) == 1), cluster
 
 
-def _checked_job(defaults: Mapping[str, Any], base_dir: Path, document: dict[str, Any]) -> ScrapeConfig:
+def _checked_job(
+    defaults: Mapping[str, Any], base_dir: Path, reach: Reach, document: dict[str, Any]
+) -> ScrapeConfig:
     (job,) = load_scrape_configs({"global": defaults, "scrape_configs": [document]}, base_dir)
     HttpClient(job)  # reads its certificates
-    return job
+    return job.within(reach)

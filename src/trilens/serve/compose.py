@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,8 +21,12 @@ from trilens.detect.records import RankRecords
 from trilens.detect.watch import Watch
 from trilens.ledger.prices.book import price_book
 from trilens.model.ledger_sums import Sharing
+from trilens.serve.access.build import AccessKeeper
+from trilens.serve.access.told_addresses import PodAddresses, ToldAddresses
 from trilens.serve.agent_jobs import agent_configs
 from trilens.serve.apis import app_of
+from trilens.serve.asked_loop import AskedLoop
+from trilens.serve.backup_keeper import BackupKeeper
 from trilens.serve.cases.about import NoObjects
 from trilens.serve.cases.gathering import Cases
 from trilens.serve.cases.records import CaseRecords
@@ -55,12 +60,14 @@ from trilens.serve.questions import clock_ms
 from trilens.serve.reloading import Followers, Reloading
 from trilens.serve.rule_sight import RuleSight
 from trilens.serve.rules import active_alerts, readable_rules
+from trilens.serve.rules_elsewhere import RulesElsewhere
 from trilens.serve.run_programs import RunPrograms
 from trilens.serve.run_verdicts import RunVerdicts
 from trilens.serve.runner import QueryRunner
 from trilens.serve.scrape_global import external_labels, scrape_global
 from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
+from trilens.serve.self_series import SelfSeries, scrapes_itself
 from trilens.serve.serving_programs import ServingPrograms
 from trilens.serve.storage import open_store
 from trilens.serve.this_machine import this_machine
@@ -96,6 +103,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _KEPT_S = 5.0  # nobody is told later than that because the disk is full
+_ANSWERED_S = 5.0  # when the server stops: its own queries take milliseconds
 _PAGE_QUERIES = 2  # of what a page shows, side by side
 _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so neither delays the other
 
@@ -103,7 +111,14 @@ _INTAKE_THREADS = 16  # mostly waiting for the disk; queries have their own, so 
 class System:
     """A whole server but for the socket. Made, then `start`, then `stop`; making it opens the store."""
 
-    def __init__(self, settings: Settings, token: str | None, load: Callable[[], Settings]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        token: str | None,
+        load: Callable[[], Settings],
+        leads: Callable[[], bool] | None = None,
+    ) -> None:
+        """`leads`, of several servers: whether this one may still write and tell (serve/replicas)."""
         configs, rules = scrape_configs(settings), readable_rules(settings)  # what may be wrong comes first
         policy = read_policy(settings.cure)
         plan = plan_of(settings, external_labels(settings))
@@ -113,10 +128,18 @@ class System:
         self.intake_threads = ThreadPoolExecutor(_INTAKE_THREADS, thread_name_prefix="intake")
         self.upstream = _upstream(settings)
         # Records in any case: programs tell of their runs whoever has the samples.
-        self.kept = open_store(settings.storage)
+        self.kept = open_store(settings.storage, may_write=leads)
         self.store = self.kept if self.upstream is None else None
         try:
-            self.delivery = DeliveryKeeper(plan, settings.storage.data_dir / FILE)
+            file = settings.storage.data_dir / FILE
+            self.delivery = (
+                DeliveryKeeper(plan, file)
+                if leads is None
+                else DeliveryKeeper(plan, file, mirror=self.kept.notifications, may_tell=leads)
+            )
+            make = partial(self.kept.back_up, {FILE: self.delivery.copy_to})
+            self.backups = BackupKeeper(make, settings.storage)
+            self.access = AccessKeeper(settings, token, self.kept.tokens, self.kept.audit)
             self._make_parts(settings, configs, rules, policy)
             self.reloading = Reloading(
                 settings,
@@ -128,9 +151,10 @@ class System:
                     self._use_prices,
                     self.delivery.configure,
                     self.cure.use_policy if self.cure is not None else None,
+                    self.access.use,
                 ),
             )
-            self.app = app_of(self, settings, token)
+            self.app = app_of(self, settings)
             self._life = self._in_order()
         except BaseException:
             self.kept.close()
@@ -147,8 +171,10 @@ class System:
         self._jobs = ScrapeJobs(self.scrapes, configs) if self.scrapes is not None else None
         self._alert_takers: list[Callable[[Sequence[Alert]], None]] = [self.delivery.take_alerts]
         self.rules = self._rule_manager(settings, rules)
-        self.sight = RuleSight(lambda: [state.group for state in self.rule_states()], self.store)
+        self.sight = self._rule_sight()
+        self.rules_elsewhere = RulesElsewhere(self.upstream) if self.upstream is not None else None
         self._push = _self_push(settings, self.metrics)
+        self._own_series = self._self_series(settings)
         self._asked: AskedReports | None = None
         self._monitors = monitors_of(settings, self._jobs) if self._jobs is not None else None
         self.clusters = self._cluster_intake(settings)
@@ -159,6 +185,8 @@ class System:
         self._export = _otlp_export(settings, self.metrics)
         self._rank_records = RankRecords()
         self.runs = RunIntake(self.kept.runs, on_kept=self._run_records_kept)
+        self._pod_addresses = PodAddresses(self._addresses_of_pods)
+        self.told_addresses = ToldAddresses(settings, self._pod_addresses)
         self.programs = self._run_programs(settings)
         self.serving = ServingPrograms(self._scraped_programs(settings))
         self.signals = LedgerSignals(self._own_queries())
@@ -172,12 +200,19 @@ class System:
         self.detection.listen(self.scene.take)
         # What every viewer shares is made before anybody asks: apis.py says by whom.
         self.when_booked: list[Callable[[int], None]] = []
-        self.when_begun: list[Callable[[asyncio.AbstractEventLoop], None]] = []
+        self.when_begun: list[Callable[[AskedLoop], None]] = []
+        self._loop: AskedLoop | None = None
         self.incidents = self._incident_keeper()
         self.cases = self._cases(settings)
         self.cure = self._cure_keeper(settings, policy)
         self._verdicts = RunVerdicts(self.cases, self.kept.workloads, lambda: self.detection.state.open)
-        self.figures = RunFigures(self.kept.runs, self._own_queries(), self.kept.ledger, self._verdicts.of)
+        self.figures = RunFigures(
+            self.kept.runs,
+            self._own_queries(),
+            self.kept.ledger,
+            self._verdicts.of,
+            of_both=bool(self.access.access.doors),  # where nobody is asked, everybody may do everything
+        )
         self.trackers = self._followed_trackers(settings)
         self._alerts_elsewhere = (
             AlertsElsewhere(self.upstream, self.incidents.take_alerts) if self.upstream is not None else None
@@ -189,6 +224,7 @@ class System:
             self.programs,
             self._costs,
             self.sight,
+            self.rules_elsewhere,
             self.detection,
         )
         for part in told:
@@ -211,6 +247,17 @@ class System:
             on_alerts=self._told_of_alerts,
         )
 
+    def _self_series(self, settings: Settings) -> SelfSeries | None:
+        if self.store is None or self.scrapes is None:  # whoever has the samples scrapes this server
+            return None
+        scrapes, port = self.scrapes, settings.server.address[1]
+        return SelfSeries(
+            self.metrics,
+            self.store,
+            f"{socket.gethostname()}:{port}",
+            lambda: scrapes_itself(scrapes.targets(), port),
+        )
+
     def _told_of_alerts(self, alerts: Sequence[Alert]) -> None:
         """In a thread that evaluates rules."""
         for take in self._alert_takers:
@@ -221,6 +268,11 @@ class System:
         if not self.kept.records_settled(_KEPT_S):
             log.warning("incidents are told of that are not on disk yet")
         self.delivery.take(incidents)
+
+    def _rule_sight(self) -> RuleSight | None:
+        if self.store is None:
+            return None
+        return RuleSight(lambda: [state.group for state in self.rule_states()], self.store)
 
     def rule_states(self) -> list[GroupState]:
         return self.rules.states() if self.rules is not None else []
@@ -273,7 +325,17 @@ class System:
 
     def _run_programs(self, settings: Settings) -> RunPrograms:
         scraped = self._scraped_programs(settings)
-        return RunPrograms(self.runs, self.kept.runs, self.kept.workloads, self.store, scraped)
+        return RunPrograms(
+            self.runs,
+            self.kept.runs,
+            self.kept.workloads,
+            self.store,
+            scraped,
+            also_look=self._pod_addresses.look,
+        )
+
+    def _addresses_of_pods(self) -> set[str]:
+        return self.clusters.pod_addresses() if self.clusters is not None else set()
 
     def _run_records_kept(self, commit: RunCommit) -> None:
         self._rank_records.take(commit, time.time_ns() // 1_000_000)
@@ -387,11 +449,19 @@ class System:
     async def start(self) -> None:
         await self._life.start()
 
+    async def reload(self) -> None:
+        await self.reloading.reload_logged()
+
     def cancel_queries(self) -> None:
         self.runner.cancel_all()
 
     async def stop(self) -> None:
-        await self._life.stop()
+        """Those that end first finish what they look at, if that takes no longer than own queries do."""
+        late = asyncio.create_task(self._end_asking(_ANSWERED_S))
+        try:
+            await self._life.stop()
+        finally:
+            late.cancel()
 
     def _in_order(self) -> Life:
         """What judges samples ends first, then what brings them in, last the store, which writes out all it
@@ -399,6 +469,8 @@ class System:
         return Life(
             [
                 Step(stop=in_thread(self.kept.close)),
+                threaded(self.backups),
+                threaded(self.access),
                 threaded(self.delivery),
                 threaded(self.incidents),
                 Step(stop=in_thread(self.runner.close)),
@@ -408,7 +480,9 @@ class System:
                 threaded(self.runs),
                 looped(self.upstream),
                 looped(self._alerts_elsewhere),
+                looped(self.rules_elsewhere),
                 looped(self._push),
+                threaded(self._own_series),
                 threaded(self._jobs),
                 threaded(self.clusters),
                 looped(self._presence),
@@ -416,7 +490,7 @@ class System:
                 Step(start=in_thread(self._scrape_this_machine)),
                 threaded(self.cure),
                 threaded(self.agents),
-                Step(start=self._ask_here),
+                Step(self._ask_here, self._end_asking),
                 threaded(self.gpus),
                 *(Step(start=in_thread(one.start)) for one in self.trackers),
                 Step(stop=in_thread(partial(stop_all, self.trackers))),
@@ -435,12 +509,17 @@ class System:
 
     async def _ask_here(self) -> None:
         """Connections to another server live in this loop; those that ask it, in threads of their own."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop = AskedLoop(asyncio.get_running_loop())
         for one in (self._asked, self.figures, self._verdicts, self.signals, self._asked_now):
             if one is not None:
                 one.ask_in(loop)
         for begun in self.when_begun:
             begun(loop)
+
+    async def _end_asking(self, after_s: float = 0.0) -> None:
+        await asyncio.sleep(after_s)
+        if self._loop is not None:
+            await self._loop.close()
 
 
 # Few servers have any of these, and their HTTP client takes a fifth of a second to load.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from trilens.alert.delivery.held_back import HeldBack
+    from trilens.alert.delivery.mirror import Mirror
     from trilens.alert.delivery.outlet import Outlet
     from trilens.alert.delivery.plan import Plan
     from trilens.alert.delivery.sender import SenderState
@@ -60,11 +61,15 @@ class DeliveryKeeper:
         plan: Plan,
         file: Path,
         *,
+        mirror: Mirror | None = None,
+        may_tell: Callable[[], bool] = lambda: True,
         now_ms: Callable[[], int] = clock_ms,
         first_pause_s: float = 1.0,
     ) -> None:
-        """`file` is made where it is not there. Raises StoreError."""
-        self._outbox = _outbox(plan, file)
+        """`file` is made where it is not there; with a mirror there is none. `may_tell` is asked before each
+        message. Raises StoreError."""
+        self._outbox = Outbox(None, mirror) if mirror is not None else _outbox(plan, file)
+        self._may_tell = may_tell
         self.silences = Silences(self._outbox)
         self._listeners: list[ToldListener] = []
         self._hearing = threading.Lock()
@@ -87,6 +92,10 @@ class DeliveryKeeper:
     def ask(self, open_incidents: Callable[[], Sequence[Incident]]) -> None:
         """Whom to ask how they stand now, before they are told again; before `start`."""
         self._open_incidents = open_incidents
+
+    def copy_to(self, file: Path) -> None:
+        """What waits, what was told and silences, for a backup."""
+        self._outbox.copy_to(file)
 
     def start(self) -> None:
         with self._lock:
@@ -166,7 +175,12 @@ class DeliveryKeeper:
 
     def _sender(self, outlet: Outlet) -> Sender:
         return Sender(
-            outlet, self._outbox, self._delivery, first_pause_s=self._first_pause_s, now_ms=self._now_ms
+            outlet,
+            self._outbox,
+            self._delivery,
+            may_send=self._may_tell,
+            first_pause_s=self._first_pause_s,
+            now_ms=self._now_ms,
         )
 
     def _was_told(self, incident: str, receiver: str, at_ms: int) -> None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 
-from trilens.model.errors import RequestError
+from trilens.model.errors import NotFound, RequestError
+from trilens.model.identity import Right
+from trilens.serve.access.authors import author
+from trilens.serve.access.seen_silences import bound_matchers, shows_silence
+from trilens.serve.access.sight import sight_of
 from trilens.serve.params import read_body
-from trilens.serve.routes import route
+from trilens.serve.routes import DETAIL, route
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.alert.delivery.silences import Silence
     from trilens.serve.delivery import DeliveryKeeper, OutletReport
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
 
 _LONGEST_TEXT: Final = 2_000
 _LATEST_MS: Final = 253_402_300_799_999  # the end of the year 9999: nobody can show what is later
@@ -75,14 +80,14 @@ class DeliveryApis:
     keeper: DeliveryKeeper
     questions: Questions
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [
             route("/api/v1/alertmanagers", self.alertmanagers),
             route("/api/receivers", self.receivers),
-            route("/api/receivers/{name}/test", self.test, "POST"),
-            route("/api/silences", self.silences),
-            route("/api/silences", self.add_silence, "POST"),
-            route("/api/silences/{id}/expire", self.expire_silence, "POST"),
+            route("/api/receivers/{name}/test", self.test, "POST", needs=Right.ADMIN),
+            route("/api/silences", self.silences, narrowed=True),
+            route("/api/silences", self.add_silence, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/silences/{id}/expire", self.expire_silence, "POST", needs=Right.FIX, narrowed=True),
         ]
 
     async def alertmanagers(self, request: Request) -> Response:
@@ -112,9 +117,11 @@ class DeliveryApis:
         """Those in force and to come; with `all`, those of the last days, too."""
         params = await self.questions.params(request)
         now_ms, wants_all = self.questions.now_ms(), bool(params.first("all"))
+        sight = sight_of(request)
 
         def read(_guard: object) -> list[SilenceAnswer]:
-            told = [_silence(one, now_ms) for one in self.keeper.silences.every()]
+            seen = [one for one in self.keeper.silences.every() if shows_silence(one, sight)]
+            told = [_silence(one, now_ms) for one in seen]
             return [one for one in told if wants_all or one.state != "expired"]
 
         return await self.questions.answer(request, read)
@@ -127,13 +134,13 @@ class DeliveryApis:
             raise RequestError(f"not a silence: {e}") from e
         if max(len(wanted.author), len(wanted.comment)) > _LONGEST_TEXT:
             raise RequestError(f"author and comment may have {_LONGEST_TEXT:,} characters each")
-        now_ms = self.questions.now_ms()
+        now_ms, by = self.questions.now_ms(), author(request, wanted.author)
+        matchers = bound_matchers(wanted.matchers, sight_of(request))
+        request.scope[DETAIL] = f"{', '.join(matchers)} until {_stamp(wanted.to_ms)}"
 
         def add(_guard: object) -> SilenceAnswer:
             from_ms = wanted.from_ms if wanted.from_ms is not None else now_ms
-            silence = self.keeper.silences.add(
-                wanted.matchers, from_ms, wanted.to_ms, wanted.author, wanted.comment, now_ms
-            )
+            silence = self.keeper.silences.add(matchers, from_ms, wanted.to_ms, by, wanted.comment, now_ms)
             self.keeper.silenced()
             return _silence(silence, now_ms)
 
@@ -141,14 +148,22 @@ class DeliveryApis:
 
     async def expire_silence(self, request: Request) -> Response:
         name: str = request.path_params["id"]
-        now_ms = self.questions.now_ms()
+        now_ms, sight = self.questions.now_ms(), sight_of(request)
 
         def expire(_guard: object) -> SilenceAnswer:
+            known = next((one for one in self.keeper.silences.every() if one.id == name), None)
+            if known is None or not shows_silence(known, sight):
+                raise NotFound(f"there is no silence {name!r}")
+            request.scope[DETAIL] = ", ".join(known.matchers)
             silence = self.keeper.silences.expire(name, now_ms)
             self.keeper.silenced()
             return _silence(silence, now_ms)
 
         return await self.questions.answer(request, expire)
+
+
+def _stamp(t_ms: int) -> str:
+    return datetime.fromtimestamp(t_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _receiver(report: OutletReport) -> ReceiverAnswer:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from starlette.responses import Response
 
-from trilens.model.errors import InvalidQuery, TrilensError
+from trilens.model.errors import InvalidQuery, TooManyRequests, TrilensError
+from trilens.serve.routes import DETAIL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,8 @@ def failure(error: TrilensError) -> Response:
         body["hint"] = error.hint
     if isinstance(error, InvalidQuery) and error.position is not None:
         body["position"] = error.position
-    return Response(orjson.dumps(body), error.http_status, media_type=JSON)
+    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooManyRequests) else None
+    return Response(orjson.dumps(body), error.http_status, headers, JSON)
 
 
 def accepts_gzip(request: Request) -> bool:
@@ -77,8 +79,10 @@ def reply(request: Request, data: Any, warnings: Sequence[str] = ()) -> Response
     return packed_response(pack(success(orjson.dumps(data), warnings), accepts_gzip(request)))
 
 
-def on_trilens_error(_request: Request, error: Exception) -> Response:
+def on_trilens_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, TrilensError)
+    deed = request.scope.get(DETAIL)
+    request.scope[DETAIL] = f"{deed}: {error.message}" if deed else error.message
     if error.http_status >= 500:
         log.warning("request failed", extra={"error": str(error), "error_type": error.prometheus_type})
     return failure(error)

@@ -29,6 +29,7 @@ class EventAnswer(msgspec.Struct, frozen=True):
     """A fault that the kernel of a machine reported, or a warning of Kubernetes. Null is unknown."""
 
     t_ms: int
+    cluster: str | None
     node: str
     kind: str
     code: int | None

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import RequestError
-from trilens.serve.event_view import answers
+from trilens.serve.access.sight import sight_of
+from trilens.serve.event_view import answers, seen_events
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.event_answers import EventAnswer, WorkloadName
     from trilens.serve.questions import Questions
     from trilens.store.events import EventRecords
-    from trilens.store.workloads import WorkloadRecords
 
 _DAY_MS: Final = 86_400_000
 _SHOWN: Final = 100
@@ -30,7 +31,7 @@ class EventsApi:
     def __init__(
         self,
         events: EventRecords,
-        records: WorkloadRecords,
+        records: Workloads,
         agents: AgentIntake | None,
         questions: Questions,
     ) -> None:
@@ -42,20 +43,23 @@ class EventsApi:
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
         from_ms, to_ms = params.span_ms(self._questions.now_ms(), _DAY_MS)
-        node, limit = params.first("node") or None, params.count("limit") or _SHOWN
+        node, cluster = params.first("node") or None, params.first("cluster") or None
+        limit = params.count("limit") or _SHOWN
         wanted = params.first("workload").split("/") if params.first("workload") else []
         if wanted and (not all(wanted) or len(wanted) not in (1, 2, 4)):
             raise RequestError(
                 'invalid parameter "workload"',
                 hint="write NAME, NAMESPACE/NAME, KIND/NAME or CLUSTER/NAMESPACE/KIND/NAME",
             )
-        warnings = self._agents.warnings() if self._agents is not None else [_NOBODY_ASKED]
+        sight = sight_of(request)
+        warnings = sight.warnings(self._agents.warnings() if self._agents is not None else [_NOBODY_ASKED])
 
         def read(guard: QueryGuard) -> list[EventAnswer]:
             # Which workload one hit is known only when it was read: then the request's limit is too low.
-            most = _MOST_READ if wanted else min(limit, _MOST_READ)
-            found = self._events.between(from_ms, to_ms, node=node, limit=most, guard=guard)
-            told = [one for one in answers(found, self._records, guard) if not wanted or _hit(one, wanted)]
+            most = _MOST_READ if wanted or not sight.is_whole else min(limit, _MOST_READ)
+            found = self._events.between(from_ms, to_ms, node=node, cluster=cluster, limit=most, guard=guard)
+            seen = seen_events(answers(found, self._records, guard), self._records, sight, guard)
+            told = [one for one in seen if not wanted or _hit(one, wanted)]
             if len(found) == _MOST_READ:
                 warnings.append(f"only the latest {_MOST_READ:,} events of that time were looked at")
             return told[:limit]

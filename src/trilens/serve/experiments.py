@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,6 +14,8 @@ from trilens.lineage.gpu_time import gpu_time
 from trilens.lineage.standing import standings
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.experiment_courses import CoursesAnswer, SpentSoFar, courses_answer
 from trilens.serve.experiment_worth import (
     Asked,
@@ -24,7 +27,7 @@ from trilens.serve.experiment_worth import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RankProcess, RunId
     from trilens.model.tracked_run import TrackedRun
+    from trilens.serve.access.seen_runs import RunsSeen
+    from trilens.serve.access.sight import Sight
     from trilens.serve.experiment_worth import Worth
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
@@ -85,10 +90,28 @@ class ExperimentAnswer(msgspec.Struct, frozen=True):
     runs: list[ExperimentRunAnswer]
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is asked for one answer."""
+
+    runs: RunSource
+    book: LedgerBook
+    worth: WorthReader
+    is_whole: bool
+
+    def experiments(self, reported: Sequence[ReportedRun], tracked: Sequence[TrackedRun]) -> list[Experiment]:
+        """Whose a run is that only a tracker knows, nobody can tell."""
+        found = experiments(reported, tracked, by_tag_alone=not self.is_whole)
+        if self.is_whole:
+            return found
+        told = ((one, tuple(run for run in one.runs if run.reported is not None)) for one in found)
+        return [one._replace(runs=runs) for one, runs in told if runs]
+
+
 class ExperimentsApi:
     def __init__(
         self,
-        runs: RunSource,
+        runs: RunsSeen,
         tracked: TrackedRunRecords,
         book: LedgerBook,
         utilization: Callable[[RunId], float | None],
@@ -96,10 +119,13 @@ class ExperimentsApi:
     ) -> None:
         self._runs = runs
         self._book = book
-        self._worth = WorthReader(runs, book)
         self._utilization = utilization
         self._tracked = tracked
         self._questions = questions
+
+    def _by(self, sight: Sight) -> _Seen:
+        runs, book = self._runs.by(sight), seen_book(self._book, sight)
+        return _Seen(runs, book, WorthReader(runs, book), sight.is_whole)
 
     async def every(self, request: Request) -> Response:
         params = await self._questions.params(request)
@@ -107,14 +133,18 @@ class ExperimentsApi:
         limit = min(params.count("limit") or _SHOWN, _SHOWN)
         asked = _asked(params)
         warnings: list[str] = []
+        seen = self._by(sight_of(request))
 
         def read(guard: QueryGuard) -> list[ExperimentAnswer]:
-            reported, tracked = self._reported(wanted, limit, guard), self._seen(wanted, limit, guard)
-            found = experiments(reported, tracked)
+            reported, tracked = (
+                self._reported(seen, wanted, limit, guard),
+                self._tracker_runs(wanted, limit, guard),
+            )
+            found = seen.experiments(reported, tracked)
             if wanted is None and limit in (len(reported), len(tracked)):
                 warnings.append(f"only the latest {limit:,} runs: name an experiment to see those of it")
             return [
-                ExperimentAnswer(one.name, self._answers(one, asked, guard, closely=wanted is not None))
+                ExperimentAnswer(one.name, self._answers(seen, one, asked, guard, closely=wanted is not None))
                 for one in found
                 if wanted is None or one.name == wanted
             ]
@@ -126,27 +156,29 @@ class ExperimentsApi:
         wanted = params.first("experiment") or None
         limit = min(params.count("limit") or _SHOWN, _SHOWN)
         asked = _asked(params)
+        seen = self._by(sight_of(request))
 
         def read(guard: QueryGuard) -> CoursesAnswer:
-            found = experiments(self._reported(wanted, limit, guard), self._seen(wanted, limit, guard))
+            tracked = self._tracker_runs(wanted, limit, guard)
+            found = seen.experiments(self._reported(seen, wanted, limit, guard), tracked)
             runs = [run for one in found if one.name == wanted for run in one.runs]
             now_ms = self._questions.now_ms()
-            told = self._worth.validations(runs, guard)
+            told = seen.worth.validations(runs, guard)
             names = {name for run in runs for name in run.metrics}
             return courses_answer(
-                self._worth.courses(runs, asked, guard, told),
+                seen.worth.courses(runs, asked, guard, told),
                 sorted(names | {name for every in told.values() for one in every for name in one.values}),
-                self._worth.costs(runs, now_ms, guard),
-                SpentSoFar(self._book, runs, now_ms, guard),
+                seen.worth.costs(runs, now_ms, guard),
+                SpentSoFar(seen.book, runs, now_ms, guard),
             )
 
         return await self._questions.answer(request, read)
 
     def _answers(
-        self, experiment: Experiment, asked: Asked, guard: QueryGuard, *, closely: bool
+        self, seen: _Seen, experiment: Experiment, asked: Asked, guard: QueryGuard, *, closely: bool
     ) -> list[ExperimentRunAnswer]:
         """`closely` reads through what each run told."""
-        runs, worth = experiment.runs, self._worth
+        runs, worth = experiment.runs, seen.worth
         now_ms = self._questions.now_ms()
         costs = worth.costs(runs, now_ms, guard)
         if not closely:
@@ -160,7 +192,7 @@ class ExperimentsApi:
             answers.append(_answer(run, _cost(run, costs), one, busy))
         return answers
 
-    def _seen(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[TrackedRun]:
+    def _tracker_runs(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[TrackedRun]:
         latest = self._tracked.runs(limit=limit, guard=guard)
         if experiment is None:
             return latest
@@ -168,14 +200,16 @@ class ExperimentsApi:
         of_it = self._tracked.runs(experiment=experiment, limit=limit, guard=guard)
         return [*{one.tracker: one for one in (*of_it, *latest)}.values()]
 
-    def _reported(self, experiment: str | None, limit: int, guard: QueryGuard) -> list[ReportedRun]:
-        now_ms = self._questions.now_ms()
-        facts = self._runs.runs(limit=limit, guard=guard)
+    def _reported(
+        self, seen: _Seen, experiment: str | None, limit: int, guard: QueryGuard
+    ) -> list[ReportedRun]:
+        now_ms, runs = self._questions.now_ms(), seen.runs
+        facts = runs.runs(limit=limit, guard=guard)
         if experiment is not None:
-            of_it = self._runs.runs(experiment=experiment, limit=limit, guard=guard)
+            of_it = runs.runs(experiment=experiment, limit=limit, guard=guard)
             facts = [*{one.run: one for one in (*of_it, *facts)}.values()]
-        processes = self._runs.processes([one.run for one in facts], guard=guard)
-        standing = standings(facts, processes, self._runs, now_ms, guard)
+        processes = runs.processes([one.run for one in facts], guard=guard)
+        standing = standings(facts, processes, runs, now_ms, guard)
         lives: defaultdict[RunId, list[RankProcess]] = defaultdict(list)
         for process in processes:
             lives[process.run].append(process)

@@ -10,6 +10,8 @@ import numpy as np
 
 from trilens.model.labels import METRIC_NAME
 from trilens.model.series import SelectRequest, stale_mask
+from trilens.serve.access.seen_series import seen_series
+from trilens.serve.access.sight import sight_of
 from trilens.serve.catalog import matcher_sets
 from trilens.serve.encoding import number_text
 from trilens.serve.envelope import accepts_gzip, pack, packed_response
@@ -49,21 +51,24 @@ class FederateApi:
 
     async def federate(self, request: Request) -> Response:
         wanted = matcher_sets(await read_params(request, 0))
+        source = seen_series(self._source, sight_of(request))
         gzip = accepts_gzip(request)
         any_name = _ANY_NAME in request.headers.get("accept", "")
         guard = self._runner.guard()
         now_ms = int(time.time() * 1000)
 
         def work() -> tuple[bytes, bool]:
-            found = (one for matchers in wanted for one in self._newest(matchers, now_ms, guard))
+            found = (one for matchers in wanted for one in self._newest(source, matchers, now_ms, guard))
             return pack(exposition(found, any_name=any_name).encode(), gzip)
 
         kind = f"{_TEXT}; {_ANY_NAME}" if any_name else _TEXT
         return packed_response(await self._runner.run(request, guard, work), kind)
 
-    def _newest(self, matchers: tuple[Matcher, ...], now_ms: int, guard: QueryGuard) -> Iterator[Newest]:
+    def _newest(
+        self, source: SeriesSource, matchers: tuple[Matcher, ...], now_ms: int, guard: QueryGuard
+    ) -> Iterator[Newest]:
         """Of each series the last sample within the lookback; none where that says that it has ended."""
-        found = self._source.select(SelectRequest(matchers, now_ms - self._lookback_ms, now_ms), guard)
+        found = source.select(SelectRequest(matchers, now_ms - self._lookback_ms, now_ms), guard)
         samples = found.samples
         rows = np.flatnonzero(np.diff(samples.offsets))
         last = samples.offsets[rows + 1] - 1

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trilens.model.identity import Right
 from trilens.serve.openapi import ONE_WORKLOAD
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
-    from starlette.routing import Route
-
     from trilens.serve.cases.cases_api import CasesApi
     from trilens.serve.cure.cure_api import CureApi
     from trilens.serve.detection.findings import FindingsApi
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from trilens.serve.gpus import GpusApi
     from trilens.serve.incidents.incidents_api import IncidentsApi
     from trilens.serve.output import OutputApi
+    from trilens.serve.routes import GuardedRoute
     from trilens.serve.workloads import WorkloadsApi
 
 
@@ -32,22 +32,30 @@ class FleetApis:
     cases: CasesApi
     cure: CureApi
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [
-            route("/api/workloads", self.workloads.every),
-            route(ONE_WORKLOAD, self.workloads.one),
-            route("/api/gpus", self.gpus.every),
-            route("/api/events", self.events.every),
-            route("/api/output", self.output.of_pod),
-            route("/api/findings", self.findings.every),
-            route("/api/why", self.cases.why),
-            route("/api/case", self.cases.case),
-            route("/api/fixes", self.cure.every),
-            route("/api/fixes", self.cure.tell, "POST"),
-            route("/api/fixes/proposals", self.cure.proposals),
-            route("/api/fixes/{id}/approve", self.cure.approve, "POST"),
-            route("/api/fixes/{id}/undo", self.cure.undo, "POST"),
-            route("/api/incidents", self.incidents.every),
-            route("/api/incidents/{id}", self.incidents.one),
-            route("/api/incidents/{id}/acknowledge", self.incidents.acknowledge, "POST"),
+            route("/api/workloads", self.workloads.every, narrowed=True),
+            route(ONE_WORKLOAD, self.workloads.one, narrowed=True),
+            route("/api/gpus", self.gpus.every, narrowed=True),
+            route("/api/events", self.events.every, narrowed=True),
+            route("/api/output", self.output.of_pod, narrowed=True),
+            route("/api/findings", self.findings.every, narrowed=True),
+            route("/api/why", self.cases.why, narrowed=True),
+            route("/api/why", self.cases.why, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/case", self.cases.case, narrowed=True),
+            route("/api/case", self.cases.case, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/fixes", self.cure.every, narrowed=True),
+            route("/api/fixes", self.cure.tell, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/fixes/proposals", self.cure.proposals, narrowed=True),
+            route("/api/fixes/{id}/approve", self.cure.approve, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/fixes/{id}/undo", self.cure.undo, "POST", needs=Right.FIX, narrowed=True),
+            route("/api/incidents", self.incidents.every, narrowed=True),
+            route("/api/incidents/{id}", self.incidents.one, narrowed=True),
+            route(
+                "/api/incidents/{id}/acknowledge",
+                self.incidents.acknowledge,
+                "POST",
+                needs=Right.FIX,
+                narrowed=True,
+            ),
         ]

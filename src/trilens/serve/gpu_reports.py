@@ -21,11 +21,9 @@ from trilens.resolve.gpus.reports import (
     UTILIZATION,
     read_report,
 )
-from trilens.serve.own_queries import answer_from
 from trilens.serve.still_shown import LOOKBACK_MS
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.model.gpu import GpuKey
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from trilens.model.workload import GpuUuid
     from trilens.promql.source import SeriesSource
     from trilens.resolve.gpus.reports import Report
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.serve.own_queries import OwnQueries
 
 _SELECTOR: Final = (Matcher(METRIC_NAME, "=~", "|".join(METRICS)),)
@@ -166,17 +165,17 @@ class AskedReports:
 
     def __init__(self, queries: OwnQueries) -> None:
         self._queries = queries
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AskedLoop | None = None
         self._reader = _Reader()
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ask_in(self, loop: AskedLoop) -> None:
         """Where the connections to that server live."""
         self._loop = loop
 
     def read(self, at_ms: int) -> Told:
         assert self._loop is not None
         query = f'{{__name__=~"{"|".join(METRICS)}"}}'
-        shown = answer_from(self._loop, self._queries.vector(query), _ANSWER_S)
+        shown = self._loop.answer(self._queries.vector(query), _ANSWER_S)
         named = [(one.labels.get(METRIC_NAME, ""), one.labels) for one in shown]
         spoken = [(metric, self._reader.read(metric, labels)) for metric, labels in named]
         series = _Series(spoken)

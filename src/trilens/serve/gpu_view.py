@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from trilens.model.gpu import Gpu
 from trilens.serve.doubt_answer import DoubtAnswer
@@ -11,14 +13,18 @@ from trilens.serve.gpu_answers import GpuAnswer, HolderAnswer
 from trilens.serve.workload_answers import MemberGpuAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from trilens.model.gpu import BindingInterval, GpuInterval, GpuKey
     from trilens.model.life import MembershipInterval
     from trilens.model.workload import Doubt, PodKey
     from trilens.resolve.gpus.missing import NodeGpus
+    from trilens.serve.access.sight import Sight
     from trilens.serve.gpu_bindings import GpusNow
     from trilens.serve.gpu_reports import Told
+
+_NAME_OTHERS: Final = frozenset({"gpu-claims-disagree", "gpu-holder-unknown", "gpu-holder-elsewhere"})
+_SEVERAL_SAY: Final = "not all that tell who holds this GPU say the same"
 
 _Holders = dict["GpuKey", list[HolderAnswer]]
 
@@ -51,6 +57,23 @@ def gpus_at(
         answers[key] = _gpu(Gpu(key, holders[key][0].cluster, nodes[key]), "silent", None, holders, now)
     unnamed = [answer for node in now.nodes for answer in _unnamed(node)] if now is not None else []
     return [*answers.values(), *unnamed]
+
+
+def seen_gpus(found: Iterable[GpuAnswer], own: Collection[PodKey], sight: Sight) -> list[GpuAnswer]:
+    """Those that these pods hold, and of whole clusters all; of a shared one the others are not told."""
+    names = {(pod.cluster, pod.namespace, pod.name) for pod in own}
+    answers = []
+    for gpu in found:
+        holders = [one for one in gpu.holders if (one.cluster, one.namespace, one.pod) in names]
+        if holders or (sight.teams is None and sight.shows_cluster(gpu.cluster)):
+            told = [replace(one, doubts=without_names(one.doubts)) for one in holders]
+            answers.append(replace(gpu, holders=told, doubts=without_names(gpu.doubts)))
+    return answers
+
+
+def without_names(doubts: Iterable[DoubtAnswer]) -> list[DoubtAnswer]:
+    """Who else may hold a GPU is not everybody's to know."""
+    return [replace(one, text=_SEVERAL_SAY) if one.code in _NAME_OTHERS else one for one in doubts]
 
 
 def member_gpus(

@@ -6,20 +6,22 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.errors import RequestError
-from trilens.serve.gpu_view import gpus_at
+from trilens.serve.access.seen_workloads import seen_workloads
+from trilens.serve.access.sight import sight_of
+from trilens.serve.gpu_view import gpus_at, seen_gpus
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.gpu_answers import GpuAnswer
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
     from trilens.store.gpus import GpuRecords
-    from trilens.store.workloads import WorkloadRecords
 
 _MISSING: Final = ("lost", "blind")
 _TRUTH: Final = {"": False, "false": False, "true": True}
@@ -31,7 +33,7 @@ class GpusApi:
     def __init__(
         self,
         gpus: GpuRecords,
-        workloads: WorkloadRecords,
+        workloads: Workloads,
         bindings: GpuBindings,
         intakes: Intakes | None,
         questions: Questions,
@@ -47,22 +49,22 @@ class GpusApi:
         at_ms = params.moment_ms("at", time.time_ns() // 1_000_000)
         now = self._bindings.now if not params.first("at") else None
         is_wanted = _Wanted(params)
-        warnings = self._intakes.warnings() if self._intakes is not None else []
+        troubles = self._intakes.warnings() if self._intakes is not None else []
         if now is not None and now.trouble:
-            warnings.append(f"GPUs may be shown as they were: {now.trouble}")
+            troubles.append(f"GPUs may be shown as they were: {now.trouble}")
+        sight = sight_of(request)
+        workloads = seen_workloads(self._workloads, sight)
 
         def read(guard: QueryGuard) -> list[GpuAnswer]:
             bindings = self._gpus.bindings_at(at_ms, guard=guard)
-            members = self._workloads.members_at(at_ms, guard) if bindings else []
-            found = gpus_at(
-                self._gpus.gpus_at(at_ms, guard=guard),
-                bindings,
-                {member.membership.pod: member for member in members},
-                now,
-            )
+            seen = workloads.members_at(at_ms, guard) if bindings else []
+            members = {member.membership.pod: member for member in seen}
+            found = gpus_at(self._gpus.gpus_at(at_ms, guard=guard), bindings, members, now)
+            if not sight.is_whole:
+                found = seen_gpus(found, members.keys(), sight)
             return [answer for answer in found if is_wanted(answer)]
 
-        return await self._questions.answer(request, read, warnings)
+        return await self._questions.answer(request, read, sight.warnings(troubles))
 
 
 class _Wanted:

@@ -12,6 +12,7 @@ from trilens.lineage.history import History
 from trilens.lineage.sightings import seen
 from trilens.lineage.spikes import spikes
 from trilens.model.errors import NotFound, RequestError
+from trilens.serve.access.sight import sight_of
 from trilens.serve.lineage_answers import BatchPage, SpikesAnswer, StepDetail
 from trilens.serve.lineage_view import (
     batch_answer,
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.lineage.contents import Checkpoint
-    from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
     from trilens.model.run_sums import Sighting
+    from trilens.serve.access.seen_runs import RunsSeen
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
 
@@ -46,18 +47,19 @@ _MOST_DIGITS: Final = 18
 
 
 class LineageApi:
-    def __init__(self, source: RunSource, questions: Questions) -> None:
-        self._source = source
+    def __init__(self, runs: RunsSeen, questions: Questions) -> None:
+        self._runs = runs
         self._questions = questions
 
     async def step(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         rank = _number(params, "rank")
         limit, skip = params.count("limit") or _RANKS, params.count("next") or 0
 
         def read(guard: QueryGuard) -> StepDetail:
-            source, facts = self._source, known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             history = History(source, facts.run, guard)
             found = source.steps(facts.run, step, step, rank=rank, limit=_MOST_RECORDS, guard=guard)
             if not found:
@@ -71,11 +73,12 @@ class LineageApi:
 
     async def checkpoint(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         stretch = _number(params, "stretch")
 
         def read(guard: QueryGuard) -> Any:
-            source, facts = self._source, known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             history = History(source, facts.run, guard)
             one, others = _of_step(history, step, stretch)
             return contents_answer(history, one, others, contents(history, one))
@@ -84,12 +87,13 @@ class LineageApi:
 
     async def batches(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run, step = request.path_params["run"], _whole(request.path_params["step"], "step")
         stretch, limit = _number(params, "stretch"), params.count("limit") or _BATCHES
         place = _place(params.first("next"))
 
         def read(guard: QueryGuard) -> BatchPage:
-            source, facts = self._source, known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             history = History(source, facts.run, guard)
             one, _ = _of_step(history, step, stretch)
             page = batch_page(history, history.inside(one.record), place, limit)
@@ -100,6 +104,7 @@ class LineageApi:
 
     async def spikes(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run, value = request.path_params["run"], params.first("value") or "loss"
         first = _number(params, "first") or 0
         last = _number(params, "last")
@@ -107,7 +112,7 @@ class LineageApi:
         limit = params.count("limit") or _SPIKES
 
         def read(guard: QueryGuard) -> SpikesAnswer:
-            source, facts = self._source, known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             curve = source.curve(
                 facts.run, value, first, last if last is not None else _LAST_STEP, guard=guard
             )
@@ -133,13 +138,13 @@ class LineageApi:
 
     async def sample(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         sample: str = request.path_params["sample"]
         run, dataset = params.first("run") or None, params.first("dataset") or None
         limit = params.count("limit") or _SIGHTINGS
         warnings: list[str] = []
 
         def read(guard: QueryGuard) -> Any:
-            source = self._source
             of_run = known_run(source, run, guard).run if run is not None else None
             found: list[Sighting] = []
             for one in _ids(sample):

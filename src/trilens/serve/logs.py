@@ -6,11 +6,17 @@ import json
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client import Metric
+
     from trilens.settings.service import ServiceSettings
 
+_LEVELS: Final = ("warning", "error", "critical")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
@@ -18,11 +24,36 @@ def configure_logs(service: ServiceSettings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if service.log_format == "json" else TextLines())
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [handler, _LINES]
     root.setLevel(service.log_level.upper())
     # They tell at length of things that are said here already, or of every request that is sent.
     for talkative in ("uvicorn", "httpx"):
         logging.getLogger(talkative).setLevel(max(root.level, logging.WARNING))
+
+
+class _Lines(logging.Handler):
+    """How many there were, by level: an error that nobody reads is seen all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.counts[record.levelname.lower()] += 1
+
+
+_LINES: Final = _Lines()  # of the process, as the log is
+
+
+def log_metrics() -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily  # an agent has a log, and not this library
+
+    family = CounterMetricFamily(
+        "trilens_log_lines", "Lines in the log of this process, by level.", labels=["level"]
+    )
+    for level in _LEVELS:
+        family.add_metric([level], _LINES.counts[level])
+    yield family
 
 
 class TextLines(logging.Formatter):
@@ -43,7 +74,8 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        text = json.dumps(line, default=str, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(line, default=str)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -55,5 +87,8 @@ def _stamp(record: logging.LogRecord) -> str:
 
 
 def _quoted(value: object) -> str:
+    """What somebody else may have written can neither begin a line nor speak to a terminal."""
     text = str(value)
-    return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "\n\t=') else text
+    if not text.isprintable():
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "=') else text

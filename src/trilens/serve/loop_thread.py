@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
+from trilens.serve.asked_loop import AskedLoop
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from concurrent.futures import Future
@@ -24,7 +26,7 @@ class LoopThread:
 
     def __init__(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._work = work
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked: AskedLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -37,20 +39,20 @@ class LoopThread:
 
     def stop(self) -> None:
         """Returns when the work has cleaned up behind itself."""
-        loop, task = self._loop, self._task
-        if loop is not None and task is not None:
-            with suppress(RuntimeError):  # it has ended by itself
-                loop.call_soon_threadsafe(task.cancel)
+        asked, task = self._asked, self._task
+        if asked is not None and task is not None:
+            asked.soon(task.cancel)
         if self._thread.is_alive():
             self._thread.join()
 
     def submit(self, question: Coroutine[Any, Any, T]) -> Future[T]:
         """Raises RuntimeError where nothing runs."""
-        loop = self._loop
-        if loop is None or not loop.is_running():
-            question.close()
-            raise RuntimeError(f"{self._thread.name} does not run")
-        return asyncio.run_coroutine_threadsafe(question, loop)
+        asked = self._asked
+        if asked is not None:
+            with suppress(RuntimeError):  # it does not run any more
+                return asked.ask(question)
+        question.close()
+        raise RuntimeError(f"{self._thread.name} does not run")
 
     def between_steps(self, question: Callable[[], T], timeout_s: float) -> T:
         """The answer of a moment at which the work changes nothing. Raises TimeoutError."""
@@ -81,6 +83,10 @@ class LoopThread:
             self._begun.set()
 
     async def _follow(self) -> None:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        asked = self._asked = AskedLoop(asyncio.get_running_loop())
+        self._task = asyncio.current_task()
         self._begun.set()
-        await self._work()
+        try:
+            await self._work()
+        finally:
+            await asked.close()

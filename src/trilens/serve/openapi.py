@@ -9,6 +9,8 @@ from starlette.responses import Response
 
 from trilens import __version__
 from trilens.model.life import Phase
+from trilens.serve.access.access_openapi import ACCESS_TYPES, access_paths
+from trilens.serve.backup_openapi import BACKUP_TYPES, backup_paths
 from trilens.serve.cases.cases_openapi import CASE_TYPES, case_paths
 from trilens.serve.cure.cure_openapi import CURE_TYPES, cure_paths
 from trilens.serve.delivery_openapi import DELIVERY_TYPES, delivery_paths
@@ -48,10 +50,12 @@ async def openapi(_request: Request) -> Response:
 def document() -> dict[str, Any]:
     told: tuple[type, ...] = (
         FindingAnswer,
+        *ACCESS_TYPES,
         *CASE_TYPES,
         *CURE_TYPES,
         *INCIDENT_TYPES,
         *DELIVERY_TYPES,
+        *BACKUP_TYPES,
         *RUN_TYPES,
         *EXPERIMENT_TYPES,
         *LEDGER_TYPES,
@@ -99,10 +103,12 @@ def document() -> dict[str, Any]:
             ONE_WORKLOAD: {
                 "get": operation("One workload until a moment.", [*named, at, listed], whole, failure)
             },
+            **access_paths(schemas, failure),
             **case_paths(schemas, failure),
             **cure_paths(schemas, failure),
             **incident_paths(schemas, failure),
             **delivery_paths(schemas, failure),
+            **backup_paths(schemas, failure),
             **run_paths(schemas, failure),
             **experiment_paths(schemas, failure),
             **ledger_paths(schemas, failure),
@@ -117,6 +123,7 @@ def document() -> dict[str, Any]:
 _GPU_FILTERS: Final = [
     parameter("cluster", "query", "Only of this cluster, or held by something there."),
     parameter("node", "query", "Only of this node."),
+    parameter("cluster", "query", "Only of this cluster, and those of which nobody knows the cluster."),
     parameter("namespace", "query", "Only those that a pod of this namespace holds."),
     parameter("workload", "query", "Only those that a workload of this name holds."),
     {

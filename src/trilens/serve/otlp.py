@@ -10,6 +10,7 @@ from starlette.responses import Response
 from trilens.collect.otlp.body import Encoding, encoding_of, write_status
 from trilens.model.errors import RequestError, TrilensError
 from trilens.serve.params import read_body
+from trilens.serve.routes import identity_of
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 
 
 class OtlpReceiver(Protocol):
-    def receive(self, body: bytes, encoding: Encoding, content_encoding: str) -> bytes:
-        """The answer's body, in the same encoding; what was taken is on disk."""
+    def receive(
+        self, body: bytes, encoding: Encoding, content_encoding: str, clusters: frozenset[str] | None
+    ) -> bytes:
+        """The answer's body, in the same encoding; what was taken is on disk. `clusters` are those that the
+        sender may tell of, None all of them."""
 
 
 class OtlpApi:
@@ -59,6 +63,7 @@ class OtlpApi:
                 body,
                 encoding,
                 request.headers.get("content-encoding", ""),
+                identity_of(request).grant.clusters,
             )
         except TrilensError as error:
             # As OTLP wants it: a status in the sender's own encoding. 429 and 503 make it try again.

@@ -47,11 +47,13 @@ class _FromFirstUse:
         self._lock = threading.Lock()
         self._receiver: OtlpReceiver | None = None
 
-    def receive(self, body: bytes, encoding: Encoding, content_encoding: str) -> bytes:
+    def receive(
+        self, body: bytes, encoding: Encoding, content_encoding: str, clusters: frozenset[str] | None
+    ) -> bytes:
         with self._lock:
             if self._receiver is None:
                 self._receiver = self._make()
-        return self._receiver.receive(body, encoding, content_encoding)
+        return self._receiver.receive(body, encoding, content_encoding, clusters)
 
 
 def _into_store(store: SampleSink, stats: OtlpMetricsStats) -> OtlpReceiver:

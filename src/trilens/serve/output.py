@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trilens.model.errors import NotFound, RequestError, ScrapeError
+from trilens.serve.access.seen_workloads import seen_workloads
+from trilens.serve.access.sight import sight_of
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.event_answers import ContainerOutput, PodOutputAnswer
 from trilens.store.workloads import Span
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.model.life import MembershipInterval
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.questions import Questions
-    from trilens.store.workloads import WorkloadRecords
 
 _HINT: Final = "trilens workloads and trilens show name the pods"
 
@@ -27,7 +29,7 @@ _HINT: Final = "trilens workloads and trilens show name the pods"
 class OutputApi:
     """`agents` is None where none is asked."""
 
-    def __init__(self, records: WorkloadRecords, agents: AgentIntake | None, questions: Questions) -> None:
+    def __init__(self, records: Workloads, agents: AgentIntake | None, questions: Questions) -> None:
         self._records = records
         self._agents = agents
         self._questions = questions
@@ -37,12 +39,12 @@ class OutputApi:
         cluster, namespace, pod = (params.first(name) for name in ("cluster", "namespace", "pod"))
         if not namespace or not pod:
             raise RequestError("namespace and pod must be given", hint=_HINT)
-        runner = self._questions.runner
-        guard = runner.guard()
+        runner, sight = self._questions.runner, sight_of(request)
+        guard, records = runner.guard(), seen_workloads(self._records, sight)
 
         def find() -> MembershipInterval:
             span = Span(0, time.time_ns() // 1_000_000)
-            return _the_one(self._records.members_among([(namespace, pod, "")], span, guard), cluster, pod)
+            return _the_one(records.members_among([(namespace, pod, "")], span, guard), cluster, pod)
 
         found = await runner.run(request, guard, find)
         member = found.membership.pod
@@ -55,12 +57,12 @@ class OutputApi:
             )
         if not found.node:
             raise NotFound(f"{namespace}/{pod} has no node yet")
-        told = await self._agents.output(found.node, namespace, pod)
+        told = await self._agents.output(member.cluster, found.node, namespace, pod)
         try:
             pods = [one for answer in told for one in msgspec.convert(answer["pods"], list[_Told])]
         except (KeyError, msgspec.ValidationError) as e:
             raise ScrapeError(f"the agent of {found.node} answered in a form that is not known: {e}") from e
-        if len(told) > 1:
+        if len(told) > 1 or not sight.is_whole:  # a pod of that name may have been another's before
             pods = [one for one in pods if one.uid == member.uid]
         answer = [
             PodOutputAnswer(member.cluster, namespace, pod, one.uid, found.node, one.containers)
@@ -71,7 +73,7 @@ class OutputApi:
                 f"the agent of {found.node} has no output of {namespace}/{pod}",
                 hint="it is read for pods that are there and have a GPU",
             )
-        body = success(msgspec.json.encode(answer), self._agents.warnings())
+        body = success(msgspec.json.encode(answer), sight.warnings(self._agents.warnings()))
         return packed_response(pack(body, accepts_gzip(request)))
 
 

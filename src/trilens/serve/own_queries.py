@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -14,14 +15,15 @@ from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
     from trilens.promql.source import SeriesSource
     from trilens.serve.upstream import Upstream
 
-_T = TypeVar("_T")
+T = TypeVar("T")
 
 
 class Shown(NamedTuple):
@@ -46,24 +48,6 @@ class Matrix(NamedTuple):
 
     keys: list[tuple[str, ...]]  # of each series the values of the labels that were asked for
     values: NDArray[np.float64]
-
-
-def answer_from(loop: asyncio.AbstractEventLoop, asked: Coroutine[Any, Any, _T], within_s: float) -> _T:
-    """For a thread that is not the loop's, in which the connections to another server live. Raises
-    SourceError where there is no answer."""
-    if not loop.is_running():
-        asked.close()
-        raise SourceError("the server stops: nothing is asked any more")
-    try:
-        answer = asyncio.run_coroutine_threadsafe(asked, loop)
-    except RuntimeError as e:
-        asked.close()
-        raise SourceError("the server stops: nothing is asked any more") from e
-    try:
-        return answer.result(within_s)
-    except (TimeoutError, CancelledError) as e:
-        answer.cancel()
-        raise SourceError(f"the server stops, or has no answer within {within_s:g} s") from e
 
 
 class SeenSeries(NamedTuple):
@@ -102,19 +86,21 @@ class EmbeddedQueries:
         self._matrices = ThreadPoolExecutor(at_once, thread_name_prefix="own-matrices")
 
     async def vector(self, query: str) -> Sequence[Shown]:
-        answer = await asyncio.to_thread(Engine(self._samples).instant, query, self._now_ms(), QueryGuard())
+        return await _computed(None, lambda guard: self._look(query, guard))
+
+    def _look(self, query: str, guard: QueryGuard) -> list[Shown]:
+        answer = Engine(self._samples).instant(query, self._now_ms(), guard)
         return [
             Shown(answer.labels.labels(row), float(answer.values[row, 0]))
             for row in range(len(answer.labels))
         ]
 
     async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._matrices, self._compute, query, times, labels)
+        return await _computed(self._matrices, lambda guard: self._compute(query, times, labels, guard))
 
-    def _compute(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
+    def _compute(self, query: str, times: Times, labels: tuple[str, ...], guard: QueryGuard) -> Matrix:
         start_ms, step_ms, _ = times
-        answer = Engine(self._samples).range(query, start_ms, times.end_ms, step_ms, QueryGuard())
+        answer = Engine(self._samples).range(query, start_ms, times.end_ms, step_ms, guard)
         symbols = answer.labels.symbols
         columns = [symbols.texts(answer.labels.column(name).tolist()) for name in labels]
         values = answer.values
@@ -123,12 +109,11 @@ class EmbeddedQueries:
         return Matrix(list(zip(*columns, strict=True)), values)
 
     async def series(self, query: str, times: Times) -> Sequence[SeenSeries]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._matrices, self._compute_series, query, times)
+        return await _computed(self._matrices, lambda guard: self._compute_series(query, times, guard))
 
-    def _compute_series(self, query: str, times: Times) -> list[SeenSeries]:
+    def _compute_series(self, query: str, times: Times, guard: QueryGuard) -> list[SeenSeries]:
         start_ms, step_ms, _ = times
-        answer = Engine(self._samples).range(query, start_ms, times.end_ms, step_ms, QueryGuard())
+        answer = Engine(self._samples).range(query, start_ms, times.end_ms, step_ms, guard)
         there = answer.present if answer.present is not None else ~np.isnan(answer.values)
         found = []
         for row in range(len(answer.labels)):
@@ -138,6 +123,22 @@ class EmbeddedQueries:
                 SeenSeries(answer.labels.labels(row), moments, tuple(answer.values[row, at].tolist()))
             )
         return found
+
+
+async def _computed(where: Executor | None, compute: Callable[[QueryGuard], T]) -> T:
+    """In another thread. Who does not want the answer any more waits until the thread has left off, too: what
+    it reads may be closed next."""
+    guard = QueryGuard()
+    computing = asyncio.get_running_loop().run_in_executor(where, compute, guard)
+    try:
+        return await asyncio.shield(computing)
+    except asyncio.CancelledError:
+        guard.cancel()
+        while not computing.done():  # whoever gives up first, and then the server that stops, cancel this
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([computing])
+        computing.exception()  # that it was cancelled: nobody else asks, and the loop would log it
+        raise
 
 
 class UpstreamQueries:
@@ -153,7 +154,11 @@ class UpstreamQueries:
             raise SourceError(f"the metric source {self._upstream.url} answered with no vector") from e
 
     async def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
-        answer = await self._upstream.range(query, times.start_ms, times.end_ms, times.step_ms)
+        if times.moments == 1:
+            # Not a range of one: in it VictoriaMetrics looks back for no longer than its step.
+            answer = await self._upstream.instant(query, times.start_ms)
+        else:
+            answer = await self._upstream.range(query, times.start_ms, times.end_ms, times.step_ms)
         self._check(answer)
         try:
             # Of a large fleet there are a million points, and others wait for this loop.
@@ -186,7 +191,7 @@ class UpstreamQueries:
 def _read_matrix(rows: list[Any], times: Times, labels: tuple[str, ...]) -> Matrix:
     values = np.full((len(rows), times.moments), np.nan)
     for row, one in enumerate(rows):
-        t_s, texts = zip(*one["values"], strict=True)
+        t_s, texts = zip(*(one["values"] if "values" in one else [one["value"]]), strict=True)
         columns = np.rint((np.array(t_s) * 1000 - times.start_ms) / times.step_ms).astype(np.intp)
         values[row, columns] = np.array(texts, np.float64)
     return Matrix([tuple(one["metric"].get(name, "") for name in labels) for one in rows], values)

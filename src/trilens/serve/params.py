@@ -35,6 +35,10 @@ class Params:
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(self._pairs)
+
     def first(self, name: str) -> str:
         return next((value for key, value in self._pairs if key == name), "")
 

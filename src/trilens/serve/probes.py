@@ -10,6 +10,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.responses import PlainTextResponse, Response
 
 from trilens.serve.envelope import JSON, accepts_gzip, pack, packed_response
+from trilens.serve.routes import IDENTITY, may_read_all
 from trilens.serve.self_metrics import exposition
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Readiness(NamedTuple):
 
     ready: bool
     details: Mapping[str, object]
+    lacks: str = ""  # in a word, for anybody: which part does not work
 
 
 class Probes:
@@ -42,10 +44,15 @@ class Probes:
     async def healthz(self, _request: Request) -> Response:
         return Response(b'{"healthy":true}', media_type=JSON)
 
-    async def readyz(self, _request: Request) -> Response:
+    async def readyz(self, request: Request) -> Response:
+        """Names of clusters, errors and paths are for who may read all of it, and not for a stranger."""
         state = await self._readiness()
-        body = orjson.dumps({"ready": state.ready, **state.details})
-        return Response(body, 200 if state.ready else 503, media_type=JSON)
+        told: dict[str, object] = {"ready": state.ready}
+        if may_read_all(request.scope.get(IDENTITY)):
+            told |= state.details
+        elif state.lacks:
+            told["lacks"] = state.lacks
+        return Response(orjson.dumps(told), 200 if state.ready else 503, media_type=JSON)
 
     async def healthy(self, _request: Request) -> Response:
         return PlainTextResponse("Trilens is healthy.\n")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from trilens.model.errors import InvalidQuery, PromQLSyntaxError, RequestError
+from trilens.promql.engine import Engine
+from trilens.serve.access.seen_series import seen_series
+from trilens.serve.access.sight import sight_of
 from trilens.serve.encoding import json_matrix, json_samples, json_vector, scalar_text, time_text
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.params import MAX_POINTS, Params, read_params
@@ -19,8 +22,9 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.model.query import QueryGuard
-    from trilens.promql.engine import Engine
     from trilens.promql.result import QueryResult
+    from trilens.promql.source import SeriesSource
+    from trilens.serve.access.sight import Sight
     from trilens.serve.ports import EngineFactory
     from trilens.serve.runner import QueryRunner
 
@@ -29,9 +33,18 @@ TRUNCATED: Final = "results truncated due to limit"
 
 class QueryApi:
     def __init__(
-        self, engines: EngineFactory, runner: QueryRunner, *, lookback_ms: int, max_body: int
+        self,
+        engines: EngineFactory,
+        samples: SeriesSource,
+        runner: QueryRunner,
+        *,
+        lookback_ms: int,
+        max_body: int,
     ) -> None:
+        """`samples` are what the engines evaluate over."""
         self._engines = engines
+        self._samples = samples
+        self._lookback_ms = lookback_ms
         self._usual = engines(lookback_ms)
         self._runner = runner
         self._max_body = max_body
@@ -40,20 +53,23 @@ class QueryApi:
         params = await read_params(request, self._max_body)
         at_ms = params.time_ms("time", int(time.time() * 1000))
         query = params.first("query")
-        engine = self._engine(params)
+        engine = self._engine(params, sight_of(request))
         return await self._answer(request, params, lambda guard: engine.instant(query, at_ms, guard))
 
     async def range(self, request: Request) -> Response:
         params = await read_params(request, self._max_body)
         start_ms, end_ms, step_ms = range_of(params)
         query = params.first("query")
-        engine = self._engine(params)
+        engine = self._engine(params, sight_of(request))
         return await self._answer(
             request, params, lambda guard: engine.range(query, start_ms, end_ms, step_ms, guard)
         )
 
-    def _engine(self, params: Params) -> Engine:
+    def _engine(self, params: Params, sight: Sight) -> Engine:
         lookback_ms = params.duration_ms("lookback_delta")
+        if not sight.is_whole:
+            back_ms = lookback_ms if lookback_ms is not None else self._lookback_ms
+            return Engine(seen_series(self._samples, sight), lookback_ms=back_ms)
         return self._usual if lookback_ms is None else self._engines(lookback_ms)
 
     async def _answer(

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from trilens.collect.monitors.following import Monitors
     from trilens.ledger.prices.book import Prices
     from trilens.serve.scrape_jobs import ScrapeJobs
+    from trilens.settings.access import AccessSettings
     from trilens.settings.cure import CurePolicy
     from trilens.settings.tree import Settings
 
 log = logging.getLogger(__name__)
 
 _RELOADABLE: Final = ("scrape", "rules", "alerting", "prices", "budgets", "cure")
+_PARTLY: Final = {"access": "grants"}
 
 
 class InForce(NamedTuple):
@@ -48,6 +50,7 @@ class Followers(NamedTuple):
     prices: Callable[[Prices], None] | None = None
     delivery: Callable[[Plan], None] | None = None
     policy: Callable[[CurePolicy | None], None] | None = None
+    access: Callable[[AccessSettings], None] | None = None
 
 
 class Reloading:
@@ -84,7 +87,7 @@ class Reloading:
         book = price_book(wanted.prices.file)
         plan = plan_of(wanted, external_labels(wanted))
         policy = read_policy(wanted.cure)
-        jobs, rules, monitors, use_prices, deliver, allow = self._followers
+        jobs, rules, monitors, use_prices, deliver, allow, grant = self._followers
         if jobs is not None:
             jobs.configure(configs)
         if monitors is not None:
@@ -97,14 +100,26 @@ class Reloading:
             deliver(plan)
         if allow is not None:
             allow(policy)
+        if grant is not None:
+            grant(wanted.access)
         log.info("settings reloaded", extra={"jobs": len(configs)})
-        return before.model_copy(update={group: getattr(wanted, group) for group in _RELOADABLE})
+        taken = (*_RELOADABLE, *_PARTLY)
+        return before.model_copy(update={group: getattr(wanted, group) for group in taken})
 
 
 def _refuse_other_changes(now: Settings, wanted: Settings) -> None:
     """Half of a file in force would be worse than an error: who changed these expects them to count."""
-    if paths := differing(now, wanted, besides=_RELOADABLE):
+    if paths := differing(now, _without_partly(now, wanted), besides=_RELOADABLE):
         raise ConfigError(
             f"{', '.join(paths)}: cannot change while the server runs; nothing was taken over",
             hint="restart it, or undo these and reload again",
         )
+
+
+def _without_partly(now: Settings, wanted: Settings) -> Settings:
+    """What is wanted, but for the keys that are taken over of groups that otherwise are not."""
+    kept = {
+        group: getattr(wanted, group).model_copy(update={key: getattr(getattr(now, group), key)})
+        for group, key in _PARTLY.items()
+    }
+    return wanted.model_copy(update=kept)

@@ -30,14 +30,13 @@ log = logging.getLogger(__name__)
 METRIC: Final = "trilens_rule_blind"
 _HELP: Final = "1 for an alerting rule that can find nothing, as what it looks at is nowhere."
 _LOOK_S: Final = 30.0
-_LATE_MS: Final = 24 * 3_600_000  # jobs come and go: what one told yesterday can be told
+LATE_MS: Final = 24 * 3_600_000  # jobs come and go: what one told yesterday can be told
 
 
 class RuleSight:
     """A thread of its own; everything public may be called from any other."""
 
-    def __init__(self, groups: Callable[[], Sequence[RuleGroup]], store: Store | None) -> None:
-        """`store` is None where another server has the samples, and evaluates rules."""
+    def __init__(self, groups: Callable[[], Sequence[RuleGroup]], store: Store) -> None:
         self._groups = groups
         self._store = store
         self._series: CurrentSeries | None = None
@@ -46,12 +45,9 @@ class RuleSight:
         self._thread = threading.Thread(target=self._work, name="trilens-rule-sight", daemon=True)
 
     def start(self) -> None:
-        if self._store is not None:
-            self._store.describe(METRIC, "gauge", _HELP, "")
-            self._series = CurrentSeries(
-                self._store, series_still_shown(self._store, [METRIC], "", _now_ms())
-            )
-            self._thread.start()
+        self._store.describe(METRIC, "gauge", _HELP, "")
+        self._series = CurrentSeries(self._store, series_still_shown(self._store, [METRIC], "", _now_ms()))
+        self._thread.start()
 
     def stop(self) -> None:
         self._stop.set()
@@ -63,14 +59,9 @@ class RuleSight:
         return {(one.group, one.rule): one for one in self._blind}
 
     def metrics(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(METRIC, _HELP, labels=["alertname", "missing"])
-        for alert, missing in _told(self._blind):
-            family.add_metric([alert, missing], 1)
-        yield family
+        yield blind_family(self._blind)
 
     def look(self) -> None:
-        if self._store is None:
-            return
         self._blind = blind_rules(self._groups(), self._has_metric)
         if self._series is not None:
             told = {
@@ -80,9 +71,8 @@ class RuleSight:
             self._series.write(told, _now_ms())
 
     def _has_metric(self, name: str, matchers: tuple[Matcher, ...]) -> bool:
-        assert self._store is not None
         now = _now_ms()
-        return bool(self._store.label_values(METRIC_NAME, matchers, now - _LATE_MS, now, QueryGuard()))
+        return bool(self._store.label_values(METRIC_NAME, matchers, now - LATE_MS, now, QueryGuard()))
 
     def _work(self) -> None:
         while not self._stop.wait(_LOOK_S):
@@ -94,7 +84,14 @@ class RuleSight:
                 log.exception("which rules are blind is not known, which is a defect")
 
 
-def _told(blind: list[BlindRule]) -> list[tuple[str, str]]:
+def blind_family(blind: Sequence[BlindRule]) -> Metric:
+    family = GaugeMetricFamily(METRIC, _HELP, labels=["alertname", "missing"])
+    for alert, missing in _told(blind):
+        family.add_metric([alert, missing], 1)
+    return family
+
+
+def _told(blind: Sequence[BlindRule]) -> list[tuple[str, str]]:
     """Several rules may have one name, and lack the same."""
     return list(dict.fromkeys((one.rule.alert, missing) for one in blind for missing in one.missing))
 

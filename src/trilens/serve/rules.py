@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 from collections import Counter
 from contextlib import suppress
@@ -20,13 +21,14 @@ from trilens.model.errors import ConfigError, RequestError
 from trilens.promql.patterns import matches
 from trilens.rules import rule_files
 from trilens.rules.thresholds import with_thresholds
+from trilens.serve.access.sight import sight_of
 from trilens.serve.alert_answers import alert_answer, rule_state
 from trilens.serve.catalog import matcher_sets
 from trilens.serve.envelope import reply
 from trilens.serve.params import read_params
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
     from starlette.requests import Request
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
 
     from trilens.alert.blindness import BlindRule
     from trilens.alert.evaluation import GroupState, RuleState
-    from trilens.alert.rule import Rule, RuleGroup
+    from trilens.alert.rule import RuleGroup
     from trilens.alert.slo.file import Objective
     from trilens.model.alert import Alert
+    from trilens.serve.access.sight import Sight
+    from trilens.serve.params import Params
     from trilens.settings.tree import Settings
 
 Blind: TypeAlias = "dict[tuple[RuleGroup, AlertingRule], BlindRule]"
@@ -101,12 +105,23 @@ def _matching(folder: Path, pattern: str) -> list[Path]:
 
 
 class RulesApi:
-    def __init__(self, states: Callable[[], Sequence[GroupState]], blind: Callable[[], Blind] = dict) -> None:
+    def __init__(
+        self,
+        states: Callable[[], Sequence[GroupState]],
+        blind: Callable[[], Blind] = dict,
+        *,
+        elsewhere: Callable[[], Sequence[dict[str, Any]]] = list,
+    ) -> None:
+        """`elsewhere` are groups that another server evaluates, as it answers them itself."""
         self._states = states
         self._blind = blind
+        self._elsewhere = elsewhere
 
     async def rules(self, request: Request) -> Response:
-        params = await read_params(request, 0)
+        """There may be thousands of alerts: the server's loop waits for none of it."""
+        return await asyncio.to_thread(self._rules, request, await read_params(request, 0))
+
+    def _rules(self, request: Request, params: Params) -> Response:
         kind = params.first("type").lower()
         if kind not in _TYPES:
             raise RequestError(f'invalid parameter "type": not supported value "{kind}"')
@@ -116,39 +131,60 @@ class RulesApi:
         names, groups, files = (set(params.every(name)) for name in ("rule_name[]", "rule_group[]", "file[]"))
         selectors = matcher_sets(params)
 
-        def is_wanted(rule: Rule) -> bool:
-            labels = dict(rule.labels)
+        def is_wanted(of_kind: str, name: str, labels: Mapping[str, str]) -> bool:
             return (
-                _KINDS[type(rule)] in _TYPES[kind]
-                and (not names or rule.name in names)
+                of_kind in _TYPES[kind]
+                and (not names or name in names)
                 and (
                     not selectors
                     or any(all(matches(m, labels.get(m.name, "")) for m in some) for some in selectors)
                 )
             )
 
-        blind = self._blind()
+        sight = sight_of(request)
+        blind = self._blind() if sight.is_whole else {}
         answer = []
         for state in self._states():
             if (groups and state.group.name not in groups) or (files and state.group.file not in files):
                 continue
             rules = [
-                _rule(state, rule, blind, with_alerts=leaves_out == "false")
+                _rule(state, rule, blind, sight, with_alerts=leaves_out == "false")
                 for rule in state.rules
-                if is_wanted(rule.rule)
+                if is_wanted(_KINDS[type(rule.rule)], rule.rule.name, dict(rule.rule.labels))
             ]
             if rules:
                 answer.append(_group(state, rules))
+        for group in self._elsewhere() if sight.is_whole else ():
+            if (groups and group["name"] not in groups) or (files and group["file"] not in files):
+                continue
+            if told := [
+                {name: text for name, text in rule.items() if name != "alerts" or leaves_out == "false"}
+                for rule in group["rules"]
+                if is_wanted(rule["type"], rule["name"], rule["labels"])
+            ]:
+                answer.append({**group, "rules": told})
         return reply(request, {"groups": answer})
 
     async def alerts(self, request: Request) -> Response:
-        return reply(request, {"alerts": [alert_answer(alert) for alert in active_alerts(self._states())]})
+        return await asyncio.to_thread(self._alerts, request)
+
+    def _alerts(self, request: Request) -> Response:
+        alerts = seen_alerts(active_alerts(self._states()), sight_of(request))
+        return reply(request, {"alerts": [alert_answer(alert) for alert in alerts]})
 
 
 def active_alerts(states: Sequence[GroupState]) -> list[Alert]:
     """Those that are pending or fire."""
     active = (rule.active for state in states for rule in state.rules)
     return [alert for one in active if one is not None for alert in one.alerts()]
+
+
+def seen_alerts(alerts: Sequence[Alert], sight: Sight) -> Sequence[Alert]:
+    """By their labels: what names no team is no team's."""
+    if sight.is_whole:
+        return alerts
+    labels = ((alert, dict(alert.labels)) for alert in alerts)
+    return [alert for alert, named in labels if sight.shows(named.get("cluster"), named.get("team") or None)]
 
 
 def _group(state: GroupState, rules: list[dict[str, Any]]) -> dict[str, Any]:
@@ -163,21 +199,24 @@ def _group(state: GroupState, rules: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _rule(group: GroupState, state: RuleState, blind: Blind, *, with_alerts: bool) -> dict[str, Any]:
+def _rule(
+    group: GroupState, state: RuleState, blind: Blind, sight: Sight, *, with_alerts: bool
+) -> dict[str, Any]:
     rule = state.rule
     shared = {
         "name": rule.name,
         "query": rule.expr.strip(),
         "labels": dict(rule.labels),
         "health": state.health,
-        **({"lastError": state.last_error} if state.last_error is not None else {}),
+        # An error may name the series that it is about.
+        **({"lastError": state.last_error} if state.last_error is not None and sight.is_whole else {}),
         "evaluationTime": state.evaluation_s,
         "lastEvaluation": stamp(state.last_evaluation_ms),
         "type": _KINDS[type(rule)],
     }
     if not isinstance(rule, AlertingRule):
         return shared
-    alerts = state.active.alerts() if state.active is not None else []
+    alerts = seen_alerts(state.active.alerts(), sight) if state.active is not None else []
     lacking = blind.get((group.group, rule))
     return {
         **shared,
@@ -186,7 +225,7 @@ def _rule(group: GroupState, state: RuleState, blind: Blind, *, with_alerts: boo
         "keepFiringFor": rule.keep_firing_for_ms / 1000,
         "annotations": dict(rule.annotations),
         **({"alerts": [alert_answer(alert) for alert in alerts]} if with_alerts else {}),
-        **({"blind": {"missing": lacking.missing, "remedy": lacking.remedy}} if lacking is not None else {}),
+        **({"blind": lacking.told()} if lacking is not None else {}),
     }
 
 

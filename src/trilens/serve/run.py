@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import faulthandler
 import gc
 import logging
 import signal
@@ -18,13 +17,19 @@ import uvloop
 
 from trilens import __version__
 from trilens.model.errors import ConfigError, StoreError
+from trilens.serve.access.build import check_access
+from trilens.serve.access.callers import Callers
 from trilens.serve.compose import System
 from trilens.serve.logs import configure_logs
+from trilens.serve.own_health import certificate_ends_s
+from trilens.serve.reception import Connections, CountingServer
+from trilens.serve.stuck_loop import StuckLoop
+from trilens.settings.files import stamp_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
-    from trilens.serve.reloading import Reloading
+    from trilens.serve.replicas.replica import Replica
     from trilens.settings.tree import Settings
     from trilens.store.store import Store
 
@@ -39,6 +44,8 @@ _SWITCH_S = 0.001  # Python's default of 5 ms is what a short query would wait f
 _COLLECTED_AFTER = (20_000, 2, 250)
 _KEEP_ALIVE_S = 75  # longer than clients keep an idle connection, or they would meet it just as it closes
 _DATE_S = 1.0
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all good
+_CERTIFICATE_S = 5.0  # how often it is looked whether there is another
 _STUCK_S = 10  # a loop that has not turned for so long has met a defect
 
 
@@ -62,30 +69,38 @@ async def serve(
     announce: Callable[[str, Settings], None],
     afterwards: Callable[[Store], None] | None = None,
 ) -> None:
-    token = settings.server.required_token()
+    token = settings.required_token()
     check_certificate(settings)
+    check_access(settings)
     listener = bind(settings)
     loop = asyncio.get_running_loop()
     reload_wanted = asyncio.Event()  # from the start: a SIGHUP that nobody minds ends a process
     loop.add_signal_handler(signal.SIGHUP, reload_wanted.set)
+    alone: System | None = None
+    system: System | Replica
     try:
-        system = await asyncio.to_thread(System, settings, token, load)
+        if settings.replicas.lease is None:
+            system = alone = await asyncio.to_thread(System, settings, token, load)
+        else:
+            system = replica = _replica(settings, token, load)
     except BaseException:
         listener.close()
         raise
     server = _Server(system, settings)
+    if alone is None:
+        replica.on_failure = server.stop
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     reloads: asyncio.Task[None] | None = None
     rest: asyncio.Task[None] | None = None
     try:
         await system.start()
-        reloads = asyncio.create_task(_reload_when_wanted(system.reloading, reload_wanted))
+        reloads = asyncio.create_task(_reload_when_wanted(server, system.reload, reload_wanted))
         url = url_of(listener, secure=settings.server.tls_cert_file is not None)
         log.info("listening", extra={"url": url, "version": __version__})
         announce(url, settings)
-        if afterwards is not None:
-            rest = asyncio.create_task(asyncio.to_thread(_try, afterwards, system.kept))
+        if afterwards is not None and alone is not None:
+            rest = asyncio.create_task(asyncio.to_thread(_try, afterwards, alone.kept))
         await server.serve(sockets=[listener])
     finally:
         listener.close()
@@ -104,23 +119,37 @@ def _try(afterwards: Callable[[Store], None], store: Store) -> None:
         log.warning("what was left for later is not done", extra={"error": str(e)})
 
 
-async def _reload_when_wanted(reloading: Reloading, wanted: asyncio.Event) -> None:
+def _replica(settings: Settings, token: str | None, load: Callable[[], Settings]) -> Replica:
+    from trilens.serve.replicas.replica import Replica  # few servers have others beside them
+
+    return Replica(settings, token, load)
+
+
+async def _reload_when_wanted(
+    server: _Server, reload: Callable[[], Awaitable[None]], wanted: asyncio.Event
+) -> None:
     while True:
-        await wanted.wait()
+        try:
+            await asyncio.wait_for(wanted.wait(), _CERTIFICATE_S)
+        except TimeoutError:
+            server.follow_certificate()
+            continue
         wanted.clear()
-        await reloading.reload_logged()
+        server.use_certificate()
+        await reload()
 
 
-class _Server(uvicorn.Server):
+class _Server(CountingServer):
     """uvicorn, with our own way to stop: it would end the process by the signal again after serving."""
 
-    def __init__(self, system: System, settings: Settings) -> None:
+    def __init__(self, system: System | Replica, settings: Settings) -> None:
         server = settings.server
         super().__init__(
             uvicorn.Config(
                 system.app,
+                interface="asgi3",
+                proxy_headers=False,  # whom a proxy asks for, access/callers.py knows: not any local peer
                 loop="none",
-                http="httptools",
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -129,35 +158,82 @@ class _Server(uvicorn.Server):
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 ssl_certfile=server.tls_cert_file,
                 ssl_keyfile=server.tls_key_file,
-                limit_concurrency=server.max_connections,
+                ssl_ciphers=_CIPHERS,
+                limit_concurrency=server.max_connections
+                + 1,  # requests: those of who left run on for a while
                 timeout_graceful_shutdown=max(1, round(server.shutdown_grace.total_seconds())),
-            )
+            ),
+            _connections(settings),
         )
+        self.config.load()
+        if self.config.ssl is not None:
+            self.config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._settings = settings
         self._system = system
+        system.metrics.certificate_ends_s = certificate_ends_s(server.tls_cert_file)
+        self._certificate_stamp = _certificate_stamp(settings)
         self._stopping = asyncio.Event()
 
     async def main_loop(self) -> None:
-        """uvicorn looks ten times a second whether to stop; this waits, and keeps the date header true.
-
-        When this loop does not turn any more, standard error says where each thread is: nothing else could.
-        """
-        try:
+        """uvicorn looks ten times a second whether to stop; this waits, and keeps the date header true."""
+        loop = asyncio.get_running_loop()
+        with StuckLoop(_STUCK_S) as stuck:
             while not await self.on_tick(0):
-                faulthandler.dump_traceback_later(_STUCK_S)
-                with contextlib.suppress(TimeoutError):
+                stuck.turned()
+                due = loop.time() + _DATE_S
+                try:
                     await asyncio.wait_for(self._stopping.wait(), _DATE_S)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+                except TimeoutError:
+                    self._system.metrics.loop_delays.observe(max(loop.time() - due, 0.0))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def follow_certificate(self) -> None:
+        """Where a new one was put in its place: in a cluster nobody is there to send a signal."""
+        if _certificate_stamp(self._settings) != self._certificate_stamp:
+            self.use_certificate()
+
+    def use_certificate(self) -> None:
+        """As it is on disk now, for connections from now on. One that cannot be used changes nothing."""
+        context, server = self.config.ssl, self._settings.server
+        if context is None or server.tls_cert_file is None:
+            return
+        self._certificate_stamp = _certificate_stamp(self._settings)
+        try:
+            check_certificate(self._settings)
+        except ConfigError as e:
+            self._system.metrics.certificate_trouble = str(e)
+            log.error("the old certificate stays", extra={"error": str(e)})
+        else:
+            context.load_cert_chain(server.tls_cert_file, server.tls_key_file)
+            self._system.metrics.certificate_ends_s = certificate_ends_s(server.tls_cert_file)
+            self._system.metrics.certificate_trouble = ""
+            log.info("the certificate is read again", extra={"file": str(server.tls_cert_file)})
 
     def stop(self) -> None:
         self._system.cancel_queries()
         self.force_exit = self.should_exit  # asked twice: do not wait for connections
         self.should_exit = True
         self._stopping.set()
+
+
+def _connections(settings: Settings) -> Connections:
+    server = settings.server
+    most = server.max_connections_per_address or max(1, server.max_connections // 2)
+    return Connections(server.max_connections, most, Callers.through(settings.access.proxy).trusts)
+
+
+def _certificate_stamp(settings: Settings) -> tuple[tuple[int, int, int] | None, ...]:
+    """Changes with the certificate, or its key; None where one is not there."""
+    found: list[tuple[int, int, int] | None] = []
+    for file in (settings.server.tls_cert_file, settings.server.tls_key_file):
+        try:
+            found.append(stamp_of(file) if file is not None else None)
+        except OSError:
+            found.append(None)
+    return tuple(found)
 
 
 def check_certificate(settings: Settings) -> None:

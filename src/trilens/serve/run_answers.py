@@ -110,6 +110,7 @@ class RankAnswer(msgspec.Struct, frozen=True):
     world_size: int | None
     node: str
     pid: int | None
+    cluster: str | None
     namespace: str | None
     pod: str | None
     container: str | None

@@ -9,10 +9,9 @@ from trilens.serve.routes import route
 from trilens.serve.run_openapi import ONE_RUN
 
 if TYPE_CHECKING:
-    from starlette.routing import Route
-
     from trilens.serve.experiments import ExperimentsApi
     from trilens.serve.lineage import LineageApi
+    from trilens.serve.routes import GuardedRoute
     from trilens.serve.run_steps import RunStepsApi
     from trilens.serve.run_traces import RunTracesApi
     from trilens.serve.runs import RunsApi
@@ -28,21 +27,21 @@ class RunApis:
     experiments: ExperimentsApi
     trackers: TrackersApi
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [
-            route("/api/runs", self.runs.every),
-            route(ONE_RUN, self.runs.one),
-            route(f"{ONE_RUN}/artifacts/{{artifact}}", self.runs.artifact),
-            route(f"{ONE_RUN}/checkpoints", self.runs.checkpoints),
-            route(f"{ONE_RUN}/checkpoints/{{step}}", self.lineage.checkpoint),
-            route(f"{ONE_RUN}/checkpoints/{{step}}/batches", self.lineage.batches),
-            route(f"{ONE_RUN}/steps", self.steps.steps),
-            route(f"{ONE_RUN}/steps/{{step}}", self.lineage.step),
-            route(f"{ONE_RUN}/curve", self.steps.curve),
-            route(f"{ONE_RUN}/spikes", self.lineage.spikes),
-            route(f"{ONE_RUN}/traces", self.traces.traces),
-            route("/api/samples/{sample:path}", self.lineage.sample),
-            route("/api/experiments", self.experiments.every),
-            route("/api/experiments/courses", self.experiments.courses),
+            route("/api/runs", self.runs.every, narrowed=True),
+            route(ONE_RUN, self.runs.one, narrowed=True),
+            route(f"{ONE_RUN}/artifacts/{{artifact}}", self.runs.artifact, narrowed=True),
+            route(f"{ONE_RUN}/checkpoints", self.runs.checkpoints, narrowed=True),
+            route(f"{ONE_RUN}/checkpoints/{{step}}", self.lineage.checkpoint, narrowed=True),
+            route(f"{ONE_RUN}/checkpoints/{{step}}/batches", self.lineage.batches, narrowed=True),
+            route(f"{ONE_RUN}/steps", self.steps.steps, narrowed=True),
+            route(f"{ONE_RUN}/steps/{{step}}", self.lineage.step, narrowed=True),
+            route(f"{ONE_RUN}/curve", self.steps.curve, narrowed=True),
+            route(f"{ONE_RUN}/spikes", self.lineage.spikes, narrowed=True),
+            route(f"{ONE_RUN}/traces", self.traces.traces, narrowed=True),
+            route("/api/samples/{sample:path}", self.lineage.sample, narrowed=True),
+            route("/api/experiments", self.experiments.every, narrowed=True),
+            route("/api/experiments/courses", self.experiments.courses, narrowed=True),
             route("/api/trackers", self.trackers.every),
         ]

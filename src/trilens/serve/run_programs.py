@@ -22,13 +22,13 @@ from trilens.model.program import Program
 from trilens.model.workload import PodKey, WorkloadKey
 from trilens.resolve.phase_metrics import PhaseSample
 from trilens.serve.run_workloads import members_of, process_key
-from trilens.serve.scraped_elsewhere import scraped_elsewhere
+from trilens.serve.scraped_elsewhere import NO_FURTHER, scraped_elsewhere
 from trilens.serve.still_shown import series_still_shown
 from trilens.serve.workload_metrics import Family, as_series, exposed
 from trilens.settings.yaml_file import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -82,8 +82,11 @@ class RunPrograms:
         memberships: MembershipsOfPods,
         samples: Store | None,
         scraped: ScrapedPrograms | None,
+        also_look: Callable[[], None] | None = None,
     ) -> None:
-        """`samples` and `scraped` are None where another server holds the samples."""
+        """`samples` and `scraped` are None where another server holds the samples. `also_look` is called
+        before each look, in the same thread."""
+        self._also_look = also_look
         self._heard = heard
         self._runs = runs
         self._memberships = memberships
@@ -132,7 +135,8 @@ class RunPrograms:
         alive = [process for process in processes if process.ending is None and self._has_address(process)]
         self._programs = [_program(process, members.get(process_key(process))) for process in alive]
         self._scrape(alive)
-        measured = [*self._run_info(processes, members), *map(_process_up, processes)]
+        up = (_process_up(process, members.get(process_key(process))) for process in processes)
+        measured = [*self._run_info(processes, members), *up]
         changed, self._measured = measured != self._measured, measured
         if self._series is not None and (changed or time.monotonic() >= self._told_s + _TELL_S):
             self._series.write(as_series(measured), _now_ms())
@@ -141,6 +145,8 @@ class RunPrograms:
     def _work(self) -> None:
         while not self._stop.wait(_LOOK_S):
             try:
+                if self._also_look is not None:
+                    self._also_look()
                 self.look()
             except TrilensError as e:
                 log.warning("programs are looked at again soon", extra={"error": str(e)})
@@ -207,11 +213,12 @@ def _latest(processes: Iterable[RankProcess]) -> list[RankProcess]:
     return list(latest.values())
 
 
-def _process_up(process: RankProcess) -> PhaseSample:
+def _process_up(process: RankProcess, member: Membership | None) -> PhaseSample:
     labels = {
         "run": process.run,
         "rank": str(process.rank),
         "node": process.node,
+        "cluster": member.pod.cluster if member is not None else process.cluster or "",
         "namespace": process.namespace or "",
         "pod": process.pod or "",
     }
@@ -223,7 +230,7 @@ def _program(process: RankProcess, member: Membership | None) -> Program:
         pod, workload, attempt = member.pod, member.workload, member.attempt
     else:
         name = process.pod or member_name(process.node, process.run, process.pid or 0)
-        pod = PodKey("", process.namespace or "", name, process.pod_uid or "")
+        pod = PodKey(process.cluster or "", process.namespace or "", name, process.pod_uid or "")
         workload, attempt = _NOWHERE, process.attempt
     return Program(
         address=process.metrics_address or "",
@@ -245,11 +252,13 @@ def _job(run: RunId, processes: Iterable[RankProcess], defaults: dict[str, Any])
         ],
         "relabel_configs": [{"target_label": "job", "replacement": _JOB}],
     }
-    return load_scrape_config(section, Path(), Place(None), f"{_JOB}/{run}", defaults)
+    job = load_scrape_config(section, Path(), Place(None), f"{_JOB}/{run}", defaults)
+    return job.model_copy(update=NO_FURTHER)
 
 
 def _target_labels(process: RankProcess) -> dict[str, str]:
     facts = {
+        "cluster": process.cluster,
         "namespace": process.namespace,
         "pod": process.pod,
         "container": process.container,

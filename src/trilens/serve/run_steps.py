@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from trilens.model.errors import NotFound, RequestError
+from trilens.serve.access.sight import sight_of
 from trilens.serve.run_step_answers import CurveAnswer, StepsPage
 from trilens.serve.run_view import told
 from trilens.serve.runs import known_run
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from trilens.lineage.source import RunSource
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId, StepRecord
+    from trilens.serve.access.seen_runs import RunsSeen
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
 
@@ -31,34 +33,36 @@ _LAST_STEP: Final = (1 << 63) - 1
 
 
 class RunStepsApi:
-    def __init__(self, source: RunSource, questions: Questions) -> None:
-        self._source = source
+    def __init__(self, runs: RunsSeen, questions: Questions) -> None:
+        self._runs = runs
         self._questions = questions
 
     async def steps(self, request: Request) -> Response:
         """Whole steps, as many as fit; of one that alone has more records, all that may be in an answer."""
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run = request.path_params["run"]
         first = _step(params, "next", _step(params, "first", 0))
         last, rank = _step(params, "last", _LAST_STEP), _step(params, "rank", -1)
         limit = min(params.count("limit") or _RECORDS, _MOST_RECORDS)
 
         def read(guard: QueryGuard) -> StepsPage:
-            facts = known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             of_rank = rank if rank >= 0 else None
-            found, following = whole_steps(self._source, facts.run, (first, last), limit, guard, of_rank)
+            found, following = whole_steps(source, facts.run, (first, last), limit, guard, of_rank)
             return steps_page(facts.run, found, following)
 
         return await self._questions.answer(request, read)
 
     async def curve(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        source = self._runs.by(sight_of(request))
         run, value = request.path_params["run"], params.first("value") or "loss"
         first, last = _step(params, "first", 0), _step(params, "last", _LAST_STEP)
 
         def read(guard: QueryGuard) -> CurveAnswer:
-            facts = known_run(self._source, run, guard)
-            curve = self._source.curve(facts.run, value, first, last, guard=guard)
+            facts = known_run(source, run, guard)
+            curve = source.curve(facts.run, value, first, last, guard=guard)
             if not curve:
                 hint = f"/api/runs/{facts.run}/steps has the values that it told"
                 raise NotFound(f"{run} told of no value {value!r} there", hint=hint)

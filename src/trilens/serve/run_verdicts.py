@@ -14,17 +14,16 @@ from trilens.model.errors import TrilensError
 from trilens.model.run import Ending
 from trilens.model.verdict import TELL_FROM, Layer
 from trilens.serve.cases.wish import Wish, whole_name
-from trilens.serve.own_queries import answer_from
 from trilens.serve.run_workloads import workloads_of
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from trilens.model.finding import FindingInterval
     from trilens.model.run import RankProcess, RunId
     from trilens.model.verdict import Verdict
     from trilens.model.workload import WorkloadKey
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.serve.cases.gathering import Cases
     from trilens.serve.event_view import MembershipsOfPods
 
@@ -55,12 +54,12 @@ class RunVerdicts:
         self._cases = cases
         self._memberships = memberships
         self._open_findings = open_findings
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AskedLoop | None = None
         self._lock = threading.Lock()
         # Of runs that are over: what an agent or a pod said of their end is soon gone.
         self._last: OrderedDict[tuple[RunId, int], Mapping[str, float | str]] = OrderedDict()
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ask_in(self, loop: AskedLoop) -> None:
         """Cases are gathered in the server's loop, where the connections are."""
         self._loop = loop
 
@@ -106,7 +105,7 @@ class RunVerdicts:
         kept = self._cases.read(
             Wish(whole_name(workload), None, to_ms - _LOOKED_AT_MS - _AFTER_MS, to_ms), None
         )
-        return why(Case(answer_from(loop, self._cases.complete(kept), _GATHER_S)))
+        return why(Case(loop.answer(self._cases.complete(kept), _GATHER_S)))
 
 
 def verdict_figures(verdicts: Iterable[Verdict]) -> dict[str, float | str]:

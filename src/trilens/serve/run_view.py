@@ -214,6 +214,7 @@ def _rank(process: RankProcess, is_last: bool) -> RankAnswer:
         process.world_size,
         process.node,
         process.pid,
+        process.cluster,
         process.namespace,
         process.pod,
         process.container,

@@ -38,36 +38,73 @@ def workloads_of(
 def members_of(
     processes: Sequence[RankProcess], memberships: MembershipsOfPods, guard: QueryGuard | None = None
 ) -> dict[ProcessKey, Membership]:
-    """What each of these processes is in, where it is in anything."""
+    """What each of these processes is in, where it is in anything, and it is clear in what."""
+    found = _places(processes, memberships, guard)
+    own = ((process, _own(process, found[process_key(process)])) for process in processes)
+    return {process_key(process): member for process, member in own if member is not None}
+
+
+def doubts_of(
+    processes: Sequence[RankProcess], memberships: MembershipsOfPods, guard: QueryGuard | None = None
+) -> list[str]:
+    """Why it is not clear where processes of a run are, a line each."""
+    found = _places(processes, memberships, guard)
+    lines: dict[str, None] = {}
+    for process in processes:
+        places = found[process_key(process)]
+        if not places or _own(process, places) is not None:
+            continue
+        pod = f"the pod {places[0].pod.namespace}/{places[0].pod.name} of rank {process.rank}"
+        there = " and ".join(sorted({place.pod.cluster for place in places}))
+        if process.cluster is None:
+            lines[f"{pod} may be one of {there}: the program does not say which; set TRILENS_CLUSTER"] = None
+        else:
+            lines[f"{pod} is one of {there}, but told as of {process.cluster}: it counts for neither"] = None
+    said = sorted({process.cluster for process in processes if process.cluster is not None})
+    if len(said) > 1:
+        lines[f"processes of this run are in {' and '.join(said)}: two runs may have one id"] = None
+    return [*lines]
+
+
+def _places(
+    processes: Sequence[RankProcess], memberships: MembershipsOfPods, guard: QueryGuard | None
+) -> dict[ProcessKey, list[Membership]]:
+    """All that fit what a process says of its pod, whatever their cluster; the latest last."""
     wanted = {pod for process in processes for pod in _pods(process)}
     if not wanted:
-        return {}
+        return {process_key(process): [] for process in processes}
     begin = min(process.started_ms for process in processes)
     end = max(process.heard_ms for process in processes)
-    by_uid: dict[str, Membership] = {}
+    by_uid: defaultdict[str, list[MembershipInterval]] = defaultdict(list)
     by_name: defaultdict[tuple[str, str], list[MembershipInterval]] = defaultdict(list)
     for interval in memberships.members_among(wanted, Span(min(begin, end), max(begin, end)), guard):
-        member = interval.membership
-        by_uid[member.pod.uid] = member
-        by_name[member.pod.namespace, member.pod.name].append(interval)
-    found: dict[ProcessKey, Membership] = {}
-    for process in processes:
-        for namespace, name, uid in _pods(process):
-            place = by_uid.get(uid) if uid else _meanwhile(by_name[namespace, name], process)
-            if place is not None:
-                found[process_key(process)] = place
-    return found
+        pod = interval.membership.pod
+        by_uid[pod.uid].append(interval)
+        by_name[pod.namespace, pod.name].append(interval)
+    return {
+        process_key(process): [
+            interval.membership
+            for namespace, name, uid in _pods(process)
+            for interval in (by_uid[uid] if uid else _meanwhile(by_name[namespace, name], process))
+        ]
+        for process in processes
+    }
 
 
-def _meanwhile(namesakes: Iterable[MembershipInterval], process: RankProcess) -> Membership | None:
-    """The one that was there while the process was: names of pods are used again."""
-    there = [
+def _own(process: RankProcess, places: Sequence[Membership]) -> Membership | None:
+    """The one that it can only be: in the cluster that it said, or in the only one there is."""
+    own = [place for place in places if process.cluster in (None, place.pod.cluster)]
+    return own[-1] if len({place.pod.cluster for place in own}) == 1 else None
+
+
+def _meanwhile(namesakes: Iterable[MembershipInterval], process: RankProcess) -> list[MembershipInterval]:
+    """Those that were there while the process was: names of pods are used again."""
+    return [
         interval
         for interval in namesakes
         if interval.from_ms <= process.heard_ms
         and (interval.to_ms is None or interval.to_ms >= process.started_ms)
     ]
-    return there[-1].membership if there else None
 
 
 def process_key(process: RankProcess) -> ProcessKey:

@@ -15,9 +15,12 @@ from trilens.lineage.origins import same_place
 from trilens.lineage.standing import RunState, standings
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.run import RunId
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.seen_runs import no_run
+from trilens.serve.access.sight import sight_of
 from trilens.serve.run_answers import RunPage
 from trilens.serve.run_view import checkpoint_answer, run_answer, run_detail
-from trilens.serve.run_workloads import workloads_of
+from trilens.serve.run_workloads import doubts_of, workloads_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunFacts
     from trilens.model.workload import WorkloadKey
-    from trilens.serve.event_view import MembershipsOfPods
+    from trilens.serve.access.seen_runs import RunsSeen
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
     from trilens.serve.run_answers import RunAnswer
@@ -44,12 +47,9 @@ _TEXTS: Final = frozenset({"stacks"})
 
 
 class RunsApi:
-    def __init__(
-        self, source: RunSource, memberships: MembershipsOfPods, book: LedgerBook, questions: Questions
-    ) -> None:
-        self._source = source
+    def __init__(self, runs: RunsSeen, book: LedgerBook, questions: Questions) -> None:
+        self._runs = runs
         self._book = book
-        self._memberships = memberships
         self._questions = questions
 
     async def every(self, request: Request) -> Response:
@@ -58,16 +58,17 @@ class RunsApi:
         experiment = params.first("experiment") or None
         since_ms = params.when_ms("from", 0, self._questions.now_ms()) if params.first("from") else None
         limit, skip = params.count("limit") or _SHOWN, params.count("next") or 0
+        source = self._runs.by(sight_of(request))
 
         def read(guard: QueryGuard) -> RunPage:
-            facts = self._source.runs(experiment=experiment, since_ms=since_ms, limit=_MOST_READ, guard=guard)
+            facts = source.runs(experiment=experiment, since_ms=since_ms, limit=_MOST_READ, guard=guard)
             if named:
                 facts = meant(facts, named)
             found: list[RunAnswer] = []
             at = skip
             together = _AT_ONCE_BY_WORKLOAD if workload else min(_AT_ONCE, limit + 1)
             while at < len(facts):
-                for one in self._answers(facts[at : at + together], guard, workload):
+                for one in self._answers(source, facts[at : at + together], guard, workload):
                     if one is not None and state in (None, one.state):
                         if len(found) == limit:
                             return RunPage(found, str(at))
@@ -78,12 +79,15 @@ class RunsApi:
         return await self._questions.answer(request, read)
 
     async def one(self, request: Request) -> Response:
-        run = request.path_params["run"]
+        run, sight = request.path_params["run"], sight_of(request)
+        source, book = self._runs.by(sight), seen_book(self._book, sight)
+        warnings: list[str] = []
 
         def read(guard: QueryGuard) -> Any:
-            source, facts = self._source, known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             history = History(source, facts.run, guard)
-            (answer,) = self._answers([facts], guard)
+            warnings.extend(sight.warnings(doubts_of(history.processes, self._runs.workloads, guard)))
+            (answer,) = self._answers(source, [facts], guard)
             assert answer is not None
             return run_detail(
                 answer,
@@ -92,20 +96,21 @@ class RunsApi:
                 source.validations(facts.run, guard=guard),
                 source.notes(facts.run, limit=_NOTES, guard=guard),
                 source.artifacts(facts.run, guard=guard),
-                run_spending(self._book, history.processes, self._questions.now_ms(), guard),
+                run_spending(book, history.processes, self._questions.now_ms(), guard),
             )
 
-        return await self._questions.answer(request, read)
+        return await self._questions.answer(request, read, warnings)
 
     async def checkpoints(self, request: Request) -> Response:
         params = await self._questions.params(request)
         run, path = request.path_params["run"], params.first("path")
+        source = self._runs.by(sight_of(request))
 
         def read(guard: QueryGuard) -> Any:
-            facts = known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             return [
                 checkpoint_answer(one)
-                for one in checkpoints(History(self._source, facts.run, guard))
+                for one in checkpoints(History(source, facts.run, guard))
                 if not path or any(same_place(path, told) for told in one.paths)
             ]
 
@@ -115,13 +120,13 @@ class RunsApi:
         """The very bytes: whoever asks has to know what they are."""
         run, asked = request.path_params["run"], request.path_params["artifact"]
         whose = _ARTIFACT.fullmatch(asked)
-        runner = self._questions.runner
+        runner, source = self._questions.runner, self._runs.by(sight_of(request))
         guard = runner.guard()
 
         def read() -> tuple[bytes, str, str]:
-            facts = known_run(self._source, run, guard)
+            facts = known_run(source, run, guard)
             rank, attempt, n = map(int, whose.groups()) if whose else (-1, -1, -1)
-            found = self._source.artifact(facts.run, rank, attempt, n, guard=guard) if whose else None
+            found = source.artifact(facts.run, rank, attempt, n, guard=guard) if whose else None
             if found is None:
                 raise NotFound(f"{run} has no artifact {asked!r}", hint=f"/api/runs/{run} has their list")
             return found.content, found.kind, found.name
@@ -136,13 +141,17 @@ class RunsApi:
         return Response(content, headers=headers, media_type=media_type)
 
     def _answers(
-        self, facts: Sequence[RunFacts], guard: QueryGuard, workload: Sequence[str] = ()
+        self,
+        source: RunSource,
+        facts: Sequence[RunFacts],
+        guard: QueryGuard,
+        workload: Sequence[str] = (),
     ) -> list[RunAnswer | None]:
         """None for one that is not in the workload."""
-        processes = self._source.processes([one.run for one in facts], guard=guard)
-        workloads = workloads_of(processes, self._memberships, guard)
+        processes = source.processes([one.run for one in facts], guard=guard)
+        workloads = workloads_of(processes, self._runs.workloads, guard)
         wanted = [one for one in facts if not workload or _is_any(workloads.get(one.run, []), workload)]
-        stand = standings(wanted, processes, self._source, self._questions.now_ms(), guard)
+        stand = standings(wanted, processes, source, self._questions.now_ms(), guard)
         return [
             run_answer(one, stand[one.run], workloads.get(one.run, [])) if one.run in stand else None
             for one in facts
@@ -152,7 +161,7 @@ class RunsApi:
 def known_run(source: RunSource, run: str, guard: QueryGuard) -> RunFacts:
     found = source.runs(run=RunId(run), limit=1, guard=guard)
     if not found:
-        raise NotFound(f"no run {run!r} is known", hint="/api/runs has them all")
+        raise no_run(run)
     return found[0]
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from trilens.collect.target import TargetStatus
     from trilens.serve.scrape_jobs import ScrapeJobs
+
+
+# Of a job for addresses that programs told: what answers there does not lead anywhere else.
+NO_FURTHER: Final = {"follow_redirects": False}
 
 
 class Scraping(Protocol):

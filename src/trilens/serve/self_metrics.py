@@ -32,6 +32,8 @@ class SelfMetrics:
         # Apart: the store has them already, and a Trilens that scrapes itself must not have every pod twice.
         self.workloads = CollectorRegistry()
         self.kubernetes: Callable[[], bytes] = bytes  # the page: too many series for a registry
+        self.certificate_ends_s: float | None = None  # since the epoch; whoever uses one says so
+        self.certificate_trouble = ""  # why the one that is on disk now is not in use
         ProcessCollector(registry=self.registry)
         build = Gauge(
             "trilens_build_info", "The running version, as a label.", ["version"], registry=self.registry
@@ -48,6 +50,12 @@ class SelfMetrics:
             "Time from a request's arrival to the end of its answer, by route.",
             ["handler"],
             buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 120),
+            registry=self.registry,
+        )
+        self.loop_delays = Histogram(
+            "trilens_event_loop_delay_seconds",
+            "By how much the event loop that answers requests came late to what was due, every second.",
+            buckets=(0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
             registry=self.registry,
         )
 

@@ -10,19 +10,22 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from starlette.responses import Response
 
+from trilens.collect.cluster_bound import own_cluster
 from trilens.collect.config import load_scrape_config
 from trilens.model.errors import RequestError, TrilensError
 from trilens.model.node import member_name
 from trilens.model.program import Program
 from trilens.model.workload import PodKey, WorkloadKey
+from trilens.serve.access.told_addresses import teller_of
 from trilens.serve.envelope import JSON, success
 from trilens.serve.params import read_body
-from trilens.serve.scraped_elsewhere import scraped_elsewhere
+from trilens.serve.routes import identity_of
+from trilens.serve.scraped_elsewhere import NO_FURTHER, scraped_elsewhere
 from trilens.settings.yaml_file import Place
 
 if TYPE_CHECKING:
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from trilens.collect.config import ScrapeConfig
+    from trilens.serve.access.told_addresses import ToldAddresses
     from trilens.serve.scraped_elsewhere import ScrapedPrograms
 
 log = logging.getLogger(__name__)
 
-_MOST: Final = 10_000
+_MOST: Final = 20_000
+_MOST_OF_ONE: Final = 10_000  # of one identity, so that a sender leaves room to others
 _LOOK_S: Final = 5.0
 _BEATS_MISSED: Final = 3  # until one is taken for gone
 _SOURCE: Final = "serving programs"
@@ -55,11 +60,18 @@ class ServingProcess(msgspec.Struct, frozen=True):
     address: Address  # host:port of its /metrics, as others reach it
     node: Text = ""
     pid: int | None = None
+    cluster: Text | None = None
     namespace: Text | None = None
     pod: Text | None = None
     pod_uid: Text | None = None
     container: Text | None = None
     heartbeat_s: Annotated[float, msgspec.Meta(gt=0, le=600)] = 15.0
+
+
+class _Heard(NamedTuple):
+    process: ServingProcess
+    gone_s: float  # when it is taken for gone
+    by: str
 
 
 class ServingPrograms:
@@ -74,7 +86,7 @@ class ServingPrograms:
         self._scraped = scraped
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._gone_s: dict[ServingProcess, float] = {}  # when each is taken for gone
+        self._heard: dict[tuple[str, str], _Heard] = {}  # one at each address in each cluster
         self._jobs: list[ScrapeConfig] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="trilens-serving", daemon=True)
@@ -87,11 +99,20 @@ class ServingPrograms:
         if self._thread.is_alive():
             self._thread.join()
 
-    def heard(self, process: ServingProcess) -> None:
+    def heard(self, process: ServingProcess, by: str = "") -> None:
+        """`by` is who sent it."""
+        place = process.address, process.cluster or ""
         with self._lock:
-            if process not in self._gone_s and len(self._gone_s) >= _MOST:
-                raise RequestError(f"more than {_MOST:,} serving programs", hint="let a Prometheus find them")
-            self._gone_s[process] = self._clock_s() + _BEATS_MISSED * process.heartbeat_s
+            if place not in self._heard:
+                self._check_room(by)
+            gone_s = self._clock_s() + _BEATS_MISSED * process.heartbeat_s
+            self._heard[place] = _Heard(process, gone_s, by)
+
+    def _check_room(self, by: str) -> None:
+        of_one = sum(one.by == by for one in self._heard.values())
+        if of_one >= _MOST_OF_ONE or len(self._heard) >= _MOST:
+            most = _MOST_OF_ONE if of_one >= _MOST_OF_ONE else _MOST
+            raise RequestError(f"more than {most:,} serving programs", hint="let a Prometheus find them")
 
     def programs(self) -> list[Program]:
         return [_program(process) for process in self._alive()]
@@ -115,8 +136,8 @@ class ServingPrograms:
     def _alive(self) -> Iterable[ServingProcess]:
         now_s = self._clock_s()
         with self._lock:
-            self._gone_s = {process: gone_s for process, gone_s in self._gone_s.items() if gone_s > now_s}
-            return [*self._gone_s]
+            self._heard = {place: one for place, one in self._heard.items() if one.gone_s > now_s}
+            return [one.process for one in self._heard.values()]
 
     def _work(self) -> None:
         while not self._stop.wait(_LOOK_S):
@@ -129,8 +150,9 @@ class ServingPrograms:
 
 
 class HeartbeatApi:
-    def __init__(self, programs: ServingPrograms) -> None:
+    def __init__(self, programs: ServingPrograms, told: ToldAddresses) -> None:
         self._programs = programs
+        self._told = told
 
     async def take(self, request: Request) -> Response:
         body = await read_body(request, _MAX_BODY)
@@ -138,13 +160,19 @@ class HeartbeatApi:
             process = msgspec.json.decode(body, type=ServingProcess)
         except (msgspec.DecodeError, UnicodeDecodeError) as e:
             raise RequestError(f"no heartbeat of a program: {e}") from e
-        self._programs.heard(process)
+        identity = identity_of(request)
+        cluster, clusters = process.cluster or "", identity.grant.clusters
+        if clusters is not None:
+            cluster = own_cluster(cluster, clusters)
+        address = await self._told.admitted(process.address, teller_of(request))
+        process = msgspec.structs.replace(process, address=address, cluster=cluster or None)
+        self._programs.heard(process, f"{identity.how} {identity.name}")
         return Response(success(b"null"), media_type=JSON)
 
 
 def _program(process: ServingProcess) -> Program:
     name = process.pod or member_name(process.node, "serving", process.pid or 0)
-    pod = PodKey("", process.namespace or "", name, process.pod_uid or "")
+    pod = PodKey(process.cluster or "", process.namespace or "", name, process.pod_uid or "")
     return Program(
         process.address,
         pod,
@@ -158,6 +186,7 @@ def _program(process: ServingProcess) -> Program:
 
 def _job(process: ServingProcess, defaults: dict[str, Any]) -> ScrapeConfig:
     told = {
+        "cluster": process.cluster,
         "namespace": process.namespace,
         "pod": process.pod,
         "container": process.container,
@@ -168,4 +197,5 @@ def _job(process: ServingProcess, defaults: dict[str, Any]) -> ScrapeConfig:
         "static_configs": [{"targets": [process.address], "labels": labels}],
         "relabel_configs": [{"target_label": "job", "replacement": _JOB}],
     }
-    return load_scrape_config(section, Path(), Place(None), f"{_JOB}/{process.address}", defaults)
+    job = load_scrape_config(section, Path(), Place(None), f"{_JOB}/{process.address}", defaults)
+    return job.model_copy(update=NO_FURTHER)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from trilens.serve.cluster_health import cluster_health
 from trilens.serve.probes import Readiness
 from trilens.serve.state_metrics import gauge, scrape_metrics, store_metrics, write_metrics
+from trilens.serve.store_size import KeptSize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from prometheus_client import Metric
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.runner import QueryRunner
     from trilens.serve.upstream import Upstream
-    from trilens.store.store import Store, StoreStats
-
-_STATS_AGE_S = 5.0  # sizes on disk cost a read from the engine, and change slowly
+    from trilens.store.store import Store
 
 
 class SystemState:
@@ -45,6 +42,8 @@ class SystemState:
         agents: AgentIntake | None,
         ledger: LedgerKeeper | None = None,
         rules: RuleManager | None = None,
+        access_troubles: Callable[[], Sequence[str]] = tuple,
+        certificate_trouble: Callable[[], str] = str,
     ) -> None:
         self._runner = runner
         self._store = store
@@ -55,22 +54,22 @@ class SystemState:
         self._agents = agents
         self._ledger = ledger
         self._rules = rules
-        self._lock = threading.Lock()
-        self._known_stats: StoreStats | None = None
-        self._known_at = 0.0
+        self._access_troubles = access_troubles
+        self._certificate_trouble = certificate_trouble
+        self._size = KeptSize(store.size) if store is not None else None
 
     async def readiness(self) -> Readiness:
         details: dict[str, object] = {}
-        ready = True
+        lacks = ""
         if self._store is not None:
             health = self._store.health()
-            ready = health.ready
+            lacks = "" if health.ready else "store"
             details["store"] = asdict(health)
         if self._upstream is not None:
             trouble = await self._upstream.check()
-            ready = trouble is None
+            lacks = "" if trouble is None else "source"
             why = {"error": trouble.reason, "since": _stamp(trouble.since)} if trouble is not None else {}
-            details["source"] = {"url": self._upstream.url, "reachable": ready, **why}
+            details["source"] = {"url": self._upstream.url, "reachable": trouble is None, **why}
         if self._scrapes is not None:
             details["scrape"] = self._target_counts(self._scrapes)
             if troubles := self._scrapes.discovery_troubles():
@@ -92,7 +91,11 @@ class SystemState:
             details["ledger"] = {"troubles": list(self._ledger.state.troubles.values())}
         if unread := self._unread_rules():  # all others are evaluated
             details["rules"] = {"unread": unread}
-        return Readiness(ready, details)
+        if troubles := list(self._access_troubles()):  # who came in before still does
+            details["access"] = {"troubles": troubles}
+        if unusable := self._certificate_trouble():  # the old one is shown
+            details["certificate"] = {"trouble": unusable}
+        return Readiness(not lacks, details, lacks)
 
     def _unread_rules(self) -> list[str]:
         return [str(trouble) for trouble in self._rules.unread] if self._rules is not None else []
@@ -104,14 +107,8 @@ class SystemState:
         if self._receiver is not None:
             yield from write_metrics(self._receiver.stats)
         if self._store is not None:
-            yield from store_metrics(self._stats(self._store), self._store.health())
-
-    def _stats(self, store: Store) -> StoreStats:
-        now = time.monotonic()
-        with self._lock:
-            if self._known_stats is None or now - self._known_at > _STATS_AGE_S:
-                self._known_stats, self._known_at = store.stats(), now
-            return self._known_stats
+            size = self._size.latest() if self._size is not None else None
+            yield from store_metrics(self._store.stats(), size, self._store.health())
 
     def _target_counts(self, scrapes: ScrapeManager) -> dict[str, int]:
         counts = {"up": 0, "down": 0, "unknown": 0}

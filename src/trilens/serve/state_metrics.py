@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from trilens.collect.remote_write.receiver import WriteStats
     from trilens.collect.runs.intake import RunIntake
     from trilens.serve.money.ledger_keeper import LedgerKeeper
-    from trilens.store.store import StoreHealth, StoreStats
+    from trilens.store.store import StoreHealth, StoreSize, StoreStats
 
 
 def scrape_metrics(stats: ScrapeStats, targets: Mapping[str, int]) -> Iterator[Metric]:
@@ -62,7 +63,12 @@ def run_metrics(intake: RunIntake) -> Iterator[Metric]:
     waiting_help = "Records of runs that wait to be written."
     yield gauge("trilens_run_records_waiting_bytes", waiting_help, intake.waiting_bytes)
     stats = intake.stats
-    outcomes = {"taken": stats.taken, "repeated": stats.repeated, "refused": stats.refused}
+    outcomes = {
+        "taken": stats.taken,
+        "repeated": stats.repeated,
+        "refused": stats.refused,
+        "forbidden": stats.forbidden,
+    }
     help_text = "Batches of records of runs by what became of them."
     yield _counted("trilens_run_records_batches", help_text, "outcome", outcomes)
     yield _counter("trilens_run_records_steps", "Steps taken in.", stats.steps)
@@ -110,15 +116,22 @@ def otlp_metrics(points: OtlpMetricsStats | None, spans: OtlpTraceStats | None) 
     yield _counted("trilens_otlp_requests", "OTLP requests that decoded.", "signal", requests)
 
 
-def store_metrics(stats: StoreStats, health: StoreHealth) -> Iterator[Metric]:
+def store_metrics(stats: StoreStats, size: StoreSize | None, health: StoreHealth) -> Iterator[Metric]:
     read_only = float(health.read_only_reason is not None)
     yield gauge("trilens_store_read_only", "1 while writes are refused.", read_only)
     yield gauge("trilens_store_damaged_parts", "Parts found damaged at start.", len(health.damage))
     yield gauge("trilens_store_series", "Series known.", stats.series)
-    yield gauge("trilens_store_samples", "Raw samples on disk.", stats.samples)
-    yield gauge("trilens_store_disk_bytes", "Size on disk.", stats.disk_bytes)
+    if size is not None:
+        yield gauge("trilens_store_samples", "Raw samples on disk.", size.samples)
+        yield gauge("trilens_store_disk_bytes", "Size on disk.", size.disk_bytes)
     yield gauge("trilens_store_pending_samples", "Samples not on disk yet.", stats.pending_samples)
+    waiting_help = "For how long the oldest of these has been waiting."
+    yield gauge("trilens_store_pending_oldest_seconds", waiting_help, stats.waiting_s)
     yield gauge("trilens_store_recent_bytes", "Memory of the recent window.", stats.recent_bytes)
+    if stats.recent_since_ms is not None:
+        reach_help = "How far back the recent window answers, for 99 of 100 series."
+        reach_s = max(0.0, time.time() - stats.recent_since_ms / 1000)
+        yield gauge("trilens_store_recent_reach_seconds", reach_help, reach_s)
     yield gauge("trilens_store_engine_reads", "Reads running in the engine.", stats.engine_reads)
     yield _counter("trilens_store_written_samples", "Samples written to disk.", stats.written_samples)
 

@@ -9,10 +9,15 @@ from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trilens.settings.storage import StorageSettings
 
 
-def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
+def open_store(
+    storage: StorageSettings, *, upkeep: bool = True, may_write: Callable[[], bool] | None = None
+) -> Store:
+    """`may_write` is asked before anything is written; None: always."""
     keep_pandas_out()
     return Store.open(
         StoreOptions(
@@ -20,6 +25,9 @@ def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
             url=storage.url,
             username=storage.username,
             password=storage.read_password(),
+            cluster=storage.cluster,
+            insert_quorum=storage.insert_quorum,
+            may_write=may_write,
             retention=storage.retention,
             retention_5m=storage.retention_5m,
             retention_1h=storage.retention_1h,
@@ -31,6 +39,7 @@ def open_store(storage: StorageSettings, *, upkeep: bool = True) -> Store:
             recent_bytes=int(storage.recent_memory),
             strips_bytes=int(storage.recent_memory) // 10,
             memory_bytes=int(storage.memory_limit),
+            backup_dir=storage.backups,
         ),
         upkeep=upkeep,
     )

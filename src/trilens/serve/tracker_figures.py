@@ -12,6 +12,7 @@ import math
 import re
 import threading
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from trilens.ledger.answers.goodput import goodput
@@ -22,18 +23,17 @@ from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.run import RunId
 from trilens.model.tracked_run import RUN_TAG
 from trilens.promql.annotations import quote
-from trilens.serve.own_queries import answer_from
 from trilens.serve.run_verdicts import OF_VERDICT
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from trilens.ledger.answers.spending import Spending
     from trilens.ledger.source import LedgerBook
     from trilens.lineage.gpu_time import GpuTime
-    from trilens.model.run import RankProcess, RunFacts
+    from trilens.model.run import RankProcess, RunFacts, Tracker
     from trilens.model.tracked_run import TrackedRun
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.serve.own_queries import OwnQueries
 
     Figure = float | str
@@ -66,7 +66,8 @@ _RUNS_KNOWN_S: Final = 10.0  # how long what programs said of their trackers is 
 
 
 class Runs(Protocol):
-    def runs(self, *, limit: int = 100) -> list[RunFacts]: ...
+    def runs(self, *, run: RunId) -> Sequence[RunFacts]: ...
+    def told_trackers(self, *, limit: int) -> list[tuple[RunId, tuple[Tracker, ...]]]: ...
     def processes(self, runs: Sequence[RunId]) -> list[RankProcess]: ...
 
 
@@ -80,23 +81,33 @@ class Known(NamedTuple):
 
 
 class RunFigures:
-    """What is known of a tracker's run: by its tag, or by what the program itself said of its tracker."""
+    """What is known of a tracker's run: by its tag, or by what the program itself said of its tracker. But
+    whoever may send records could say that of another's run, and whoever may write to a tracker could tag his
+    own with another's: with `of_both` both have to say it."""
 
     def __init__(
-        self, runs: Runs, queries: OwnQueries, book: LedgerBook, verdicts: Verdicts | None = None
+        self,
+        runs: Runs,
+        queries: OwnQueries,
+        book: LedgerBook,
+        verdicts: Verdicts | None = None,
+        *,
+        of_both: bool = False,
     ) -> None:
         self._runs = runs
         self._verdicts = verdicts
         self._queries = queries
         self._book = book
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._of_both = of_both
+        self._loop: AskedLoop | None = None
         self._lock = threading.Lock()  # each tracker has a thread of its own
-        self._told: dict[tuple[str, str], RunId] = {}  # what programs said of their trackers
+        self._told: dict[tuple[str, str], list[RunId]] = {}  # by what programs said of their trackers
         self._told_s = -math.inf
+        self._unproven: set[Tracker] = set()  # that was logged
         self._busy: dict[RunId, tuple[float, float | None]] = {}  # replaced whole: any thread may read it
         self._working: set[RunId] = set()
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ask_in(self, loop: AskedLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
         self._loop = loop
 
@@ -153,14 +164,46 @@ class RunFigures:
         return LATER_S if is_booked else SOON_S
 
     def _ours(self, run: TrackedRun) -> RunId | None:
-        if tagged := run.tags.get(RUN_TAG):
-            return RunId(tagged)
+        tagged = RunId(run.tags.get(RUN_TAG, ""))
+        if not self._of_both:
+            said = [tagged] if tagged else self._said(run.tracker)
+            return said[0] if said else None
+        if tagged and self._says_so(tagged, run.tracker):
+            return tagged
+        if run.state != "running":  # a tag may come late
+            self._tell_why_not(run, tagged)
+        return None
+
+    def _says_so(self, run: RunId, tracker: Tracker) -> bool:
+        """Whether the program of that run said that it is this one of its tracker."""
+        return any(_is_one(said, tracker) for one in self._runs.runs(run=run) for said in one.trackers)
+
+    def _tell_why_not(self, tracked: TrackedRun, tagged: RunId) -> None:
+        """Once of each."""
+        run = tagged or next(iter(self._said(tracked.tracker)), None)
+        if run is None or tracked.tracker in self._unproven or len(self._unproven) >= _RUNS:
+            return
+        self._unproven.add(tracked.tracker)
+        if tagged:
+            only = "the program of the run that it is tagged with does not say so"
+            hint = "that program has to tell it, within its tracker's run"
+        else:
+            only = "only the program says which run of its tracker it is"
+            hint = f"tag that with {RUN_TAG}={run}"
+        told = {"run": run, "tracker": tracked.tracker.system, "hint": hint}
+        log.warning(f"figures of a run are not written: {only}", extra=told)
+
+    def _said(self, tracker: Tracker) -> list[RunId]:
+        """The runs whose programs said that they are this one, the latest first."""
         with self._lock:
             if time.monotonic() - self._told_s > _RUNS_KNOWN_S:
-                known = self._runs.runs(limit=_RUNS)
-                self._told = {(one.system, one.run): facts.run for facts in known for one in facts.trackers}
+                told: defaultdict[tuple[str, str], list[RunId]] = defaultdict(list)
+                for run, trackers in self._runs.told_trackers(limit=_RUNS):
+                    for one in trackers:
+                        told[one.system, one.run].append(run)
+                self._told = dict(told)
                 self._told_s = time.monotonic()
-            return self._told.get((run.tracker.system, run.tracker.run))
+            return self._told.get((tracker.system, tracker.run), [])
 
     def _utilization(self, held: GpuTime | None) -> float | None:
         loop = self._loop
@@ -174,11 +217,19 @@ class RunFigures:
             f"@ {held.to_ms / 1000:.3f}))"
         )
         try:
-            found = answer_from(loop, self._queries.vector(query), _QUERY_S)
+            found = loop.answer(self._queries.vector(query), _QUERY_S)
         except TrilensError as e:
             log.info("GPU utilisation of a run is not known", extra={"error": str(e)})
             return None
         return round(found[0].value, 4) if found and math.isfinite(found[0].value) else None
+
+
+def _is_one(said: Tracker, tracker: Tracker) -> bool:
+    """An id of W&B is its maker's choice, and one only within a project: a program tells ENTITY/PROJECT, and
+    where the run is in the tracker ends in that."""
+    if (said.system, said.run) != (tracker.system, tracker.run):
+        return False
+    return tracker.system != "wandb" or ("/" in said.where and tracker.where.endswith(f"/{said.where}"))
 
 
 def _figures(spent: Spending | None, held: GpuTime | None, utilization: float | None) -> dict[str, Figure]:

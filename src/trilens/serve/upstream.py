@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import orjson
 import yarl
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 
 from trilens.model.errors import ConfigError, QueryCancelled, SourceError
 from trilens.model.masking import without_passwords
+from trilens.serve.access.seen_series import seen_elsewhere
+from trilens.serve.access.sight import sight_of
 from trilens.serve.leaving import client_gone
-from trilens.serve.params import read_body
+from trilens.serve.params import read_body, read_params
+from trilens.serve.routes import ROUTE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     from trilens.settings.endpoint import SourceSettings
 
@@ -30,6 +35,10 @@ _PASSED_BACK: Final = ("content-type", "content-encoding", "vary")
 _PROBE: Final = "/api/v1/query?query=1"  # every server of this kind answers it, from no data at all
 _PROBE_TIMEOUT_S: Final = 3.0  # probes of ours give up after a few seconds themselves
 _FRESH_S: Final = 2.0  # how long the outcome of a probe holds
+# Thanos and VictoriaMetrics leave out what does not answer, unless told: half a fleet is not the fleet.
+_WHOLE: Final = {"partial_response": "false", "deny_partial_response": "1"}
+_MOST_BYTES: Final = 256 << 20  # of an answer that is read whole
+_QUOTED_BYTES: Final = 200
 
 
 class Trouble(NamedTuple):
@@ -39,14 +48,8 @@ class Trouble(NamedTuple):
     since: datetime
 
 
-class _Answer(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
 class Upstream:
-    """Sends API requests on as they came, with our credentials, and gives the answer back as it is."""
+    """Sends API requests on, with our credentials, and gives the answer back as it is."""
 
     def __init__(self, source: SourceSettings, max_body: int) -> None:
         assert source.url is not None
@@ -71,50 +74,84 @@ class Upstream:
             await self._session.close()
 
     async def forward(self, request: Request) -> Response:
-        body = await read_body(request, self._max_body)
-        query = request.scope["query_string"].decode("latin-1")
-        path = request.scope["raw_path"].decode("latin-1")  # as it came: a decoded label name may hold a "?"
+        asked = request.scope[ROUTE].path
+        # As the route has it, however it was written; only a label's name is from who asks.
+        path = asked.replace("{name}", quote(request.path_params.get("name", ""), safe=""))
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
-        answer = await self._ask_for(
-            request, request.method, f"{path}?{query}" if query else path, headers, body
-        )
+        sight = sight_of(request)
+        if sight.is_whole:
+            query = request.scope["query_string"].decode("latin-1")
+            body = await read_body(request, self._max_body)
+        else:
+            bound = seen_elsewhere(asked, await read_params(request, self._max_body), sight)
+            query, body = urlencode(bound.pairs), b""
+        method = request.method if sight.is_whole else "GET"
+        asking = self._send(method, f"{path}?{query}" if query else path, headers, body)
+        answer = await self._while_waited_for(request, asking)
         passed = {name: answer.headers[name] for name in _PASSED_BACK if name in answer.headers}
-        return Response(answer.content, answer.status, passed)
+        return StreamingResponse(_pieces(answer), answer.status, passed)
 
-    async def instant(self, query: str) -> dict[str, Any]:
-        """The whole answer to a query of our own."""
-        return await self._ask_for_us(_instant(query))
+    async def instant(self, query: str, at_ms: int | None = None) -> dict[str, Any]:
+        """The whole answer to a query of our own, of now unless another moment is named."""
+        at = {"time": at_ms / 1000} if at_ms is not None else {}
+        return await self._ask_for_us("query", {"query": query, **at})
 
     async def range(self, query: str, start_ms: int, end_ms: int, step_ms: int) -> dict[str, Any]:
         """A query of our own over a span of time."""
         asked = {"query": query, "start": start_ms / 1000, "end": end_ms / 1000, "step": step_ms / 1000}
-        return await self._ask_for_us(f"/api/v1/query_range?{urlencode(asked)}")
+        asked["nocache"] = 1  # else VictoriaMetrics moves the moments of longer ranges to those it remembers
+        return await self._ask_for_us("query_range", asked)
 
     async def alerts(self) -> list[dict[str, Any]]:
         """What it evaluates and is active there, as /api/v1/alerts has it."""
-        answer = await self._ask("GET", "/api/v1/alerts", {}, b"", self._source.timeout.total_seconds())
-        self._check(answer, quote=True)
+        data = await self._data("alerts", {})
         try:
-            found: list[dict[str, Any]] = orjson.loads(answer.content)["data"]["alerts"]
-        except (orjson.JSONDecodeError, LookupError, TypeError) as e:
+            return data["alerts"] or []
+        except (LookupError, TypeError) as e:
             raise SourceError(f"the metric source {self.url} does not tell its alerts") from e
-        return found or []
 
-    async def _ask_for_us(self, path: str) -> dict[str, Any]:
-        timeout_s = self._source.timeout.total_seconds()
-        answer = await self._ask("GET", path, {}, b"", timeout_s)
-        self._check(answer, quote=True)
-        return self._read(answer)
-
-    def _read(self, answer: _Answer) -> dict[str, Any]:
+    async def rules(self) -> list[dict[str, Any]]:
+        """The groups that it evaluates, as /api/v1/rules has them."""
+        data = await self._data("rules", {})
         try:
-            found = orjson.loads(answer.content)
+            return data["groups"] or []
+        except (LookupError, TypeError) as e:
+            raise SourceError(f"the metric source {self.url} does not tell its rules") from e
+
+    async def metric_names(self, selector: str | None, from_ms: int, to_ms: int) -> list[str]:
+        """Of the series that match, or all, in a span of time."""
+        span = {"start": str(from_ms / 1000), "end": str(to_ms / 1000)}
+        asked = span if selector is None else {**span, "match[]": selector}
+        names: list[str] = await self._data("label/__name__/values", asked) or []
+        return names
+
+    async def _data(self, what: str, asked: Mapping[str, Any]) -> Any:
+        try:
+            return (await self._told(what, asked))["data"]
+        except (orjson.JSONDecodeError, LookupError, TypeError) as e:
+            raise SourceError(f"the metric source {self.url} does not tell its {what.split('/')[0]}") from e
+
+    async def _ask_for_us(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            found = await self._told(what, asked)
         except orjson.JSONDecodeError as e:
             raise SourceError(f"the metric source {self.url} answered with JSON that does not parse") from e
         if not _is_envelope(found):
             raise SourceError(f"the metric source {self.url} answered with JSON that is no answer to a query")
         envelope: dict[str, Any] = found
         return envelope
+
+    async def _told(self, what: str, asked: Mapping[str, Any]) -> Any:
+        """The whole of it, or SourceError; JSONDecodeError where it is no JSON."""
+        path = f"/api/v1/{what}?{urlencode({**asked, **_WHOLE})}"
+        _, content = await self._ask(path, self._source.timeout.total_seconds(), quote=True)
+        found = orjson.loads(content)
+        if isinstance(found, dict) and found.get("isPartial"):
+            raise SourceError(
+                f"the metric source {self.url} knows only a part of the answer now",
+                hint="do all of its storage nodes answer?",
+            )
+        return found
 
     async def check(self) -> Trouble | None:
         """Whether the source answers now, or did a moment ago: for probes, which come often."""
@@ -132,46 +169,77 @@ class Upstream:
     async def _probe(self) -> str | None:
         timeout_s = min(_PROBE_TIMEOUT_S, self._source.timeout.total_seconds())
         try:
-            answer = await self._ask("GET", _PROBE, {}, b"", timeout_s)
-            self._check(answer, quote=False)  # the outcome is told without a token, and the text is not ours
+            # The outcome is told without a token, and the text is not ours.
+            status, _ = await self._ask(_PROBE, timeout_s, quote=False)
         except SourceError as e:
             return e.message
-        return None if answer.status == 200 else f"the metric source {self.url} answered HTTP {answer.status}"
+        return None if status == 200 else f"the metric source {self.url} answered HTTP {status}"
 
-    async def _ask_for(
-        self, request: Request, method: str, path: str, headers: Mapping[str, str], body: bytes
-    ) -> _Answer:
-        """Ask on behalf of a client, for as long as it waits."""
+    async def _while_waited_for(
+        self, request: Request, asking: Coroutine[Any, Any, aiohttp.ClientResponse]
+    ) -> aiohttp.ClientResponse:
+        """Whose body is still to be read."""
         timeout_s = self._source.timeout.total_seconds()
-        asking = asyncio.ensure_future(self._ask(method, path, headers, body, timeout_s))
+        task = asyncio.ensure_future(self._answered(asking, timeout_s, quote=True))
         watcher = asyncio.ensure_future(client_gone(request))
         try:
-            await asyncio.wait((asking, watcher), return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
+            await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
                 raise QueryCancelled("the client went away")
-            answer = await asking
-            self._check(answer, quote=True)
-            return answer
+            return await task
         finally:
             watcher.cancel()
-            asking.cancel()
+            task.cancel()
 
-    async def _ask(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes, timeout_s: float
-    ) -> _Answer:
+    async def _ask(self, path: str, timeout_s: float, *, quote: bool) -> tuple[int, bytearray]:
+        """For ourselves: the status, and the body, which is not without end."""
+        with self._translated(timeout_s):
+            async with asyncio.timeout(timeout_s):
+                async with await self._answered(
+                    self._send("GET", path, {}, b""), timeout_s, quote=quote
+                ) as answer:
+                    content = bytearray()
+                    async for piece in answer.content.iter_any():
+                        content += piece
+                        if len(content) > _MOST_BYTES:
+                            raise SourceError(
+                                f"the metric source {self.url} answers with more than {_MOST_BYTES >> 20} MiB"
+                            )
+                    return answer.status, content
+
+    async def _answered(
+        self, asking: Coroutine[Any, Any, aiohttp.ClientResponse], timeout_s: float, *, quote: bool
+    ) -> aiohttp.ClientResponse:
+        """One that has the API's own shape, errors too; anything else is trouble with the source."""
+        with self._translated(timeout_s):
+            async with asyncio.timeout(timeout_s):
+                answer = await asking
+                try:
+                    await self._check(answer, quote=quote)
+                except BaseException:
+                    answer.close()
+                    raise
+                return answer
+
+    async def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> aiohttp.ClientResponse:
         assert self._session is not None
-        url = yarl.URL(self._base + path, encoded=True)
+        sent = {"accept-encoding": "identity", **headers, **self._source.request_headers()}
+        return await self._session.request(
+            method,
+            yarl.URL(self._base + path, encoded=True),
+            data=body or None,
+            headers=sent,
+            allow_redirects=False,  # our credentials are for this server and no other
+            # For its next bytes: how long all of it takes is up to who reads it, too.
+            timeout=aiohttp.ClientTimeout(sock_read=self._source.timeout.total_seconds()),
+        )
+
+    @contextmanager
+    def _translated(self, timeout_s: float) -> Iterator[None]:
         try:
-            sent = {"accept-encoding": "identity", **headers, **self._source.request_headers()}
-            async with self._session.request(
-                method,
-                url,
-                data=body or None,
-                headers=sent,
-                allow_redirects=False,  # our credentials are for this server and no other
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
-            ) as answer:
-                content = await answer.read()
+            yield
         except TimeoutError as e:
             raise SourceError(
                 f"the metric source {self.url} did not answer within {timeout_s:g} s",
@@ -184,13 +252,9 @@ class Upstream:
             ) from e
         except ConfigError as e:  # a secret's file is read anew each time, and may be gone
             raise SourceError(f"cannot ask the metric source {self.url}: {e.message}") from e
-        return _Answer(answer.status, answer.headers, content)
 
-    def _check(self, answer: _Answer, *, quote: bool) -> None:
-        """What has the API's own shape is passed on, errors too; anything else is trouble with the source.
-
-        `quote`: the error may repeat what the source said.
-        """
+    async def _check(self, answer: aiohttp.ClientResponse, *, quote: bool) -> None:
+        """`quote`: the error may repeat what the source said."""
         if answer.status in (401, 403):
             raise SourceError(
                 f"the metric source {self.url} refused our credentials (HTTP {answer.status})",
@@ -204,18 +268,21 @@ class Upstream:
             )
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            start = (
-                answer.content[:200].decode("utf-8", "replace").strip()
-                if quote and "content-encoding" not in answer.headers
-                else ""
-            )
+            start = ""
+            if quote and "content-encoding" not in answer.headers:
+                start = (await answer.content.read(_QUOTED_BYTES)).decode("utf-8", "replace").strip()
             raise SourceError(
                 f"the metric source {self.url} answered HTTP {answer.status}: {start or 'not JSON'}"
             )
 
 
-def _instant(query: str) -> str:
-    return f"/api/v1/query?{urlencode({'query': query})}"
+async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """As they come: it may be larger than the memory here. What breaks off there breaks off here, too."""
+    try:
+        async for piece in answer.content.iter_any():
+            yield piece
+    finally:
+        answer.close()
 
 
 def _is_envelope(found: object) -> bool:

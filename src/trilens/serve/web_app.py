@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from starlette.requests import Request
-    from starlette.routing import Route
+
+    from trilens.serve.routes import GuardedRoute
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ PAGES: Final = (
     "/explore",
     "/doctor",
 )
-_OPEN: Final = frozenset({path.split("/")[1] for path in PAGES} | {"assets", "icon.svg", "graph"})
+_OPEN: Final = frozenset({path.split("/")[1] for path in PAGES[1:]} | {"assets", "icon.svg", "graph"})
 _HEADERS: Final = {
     # Styles of elements are set by the charts; nothing else may come from anywhere but here.
     "Content-Security-Policy": (
@@ -61,21 +62,21 @@ class _File(NamedTuple):
 
 def is_open(path: str) -> bool:
     """Whether it is answered without a token: the app itself is no secret, and has to ask for one."""
-    return path.removeprefix("/").partition("/")[0] in _OPEN
+    return path == "/" or (path.startswith("/") and path[1:].partition("/")[0] in _OPEN)
 
 
 class WebApp:
     def __init__(self) -> None:
         self._files = _read(files("trilens.serve").joinpath("web", "dist"))
         if "index.html" not in self._files:
-            log.warning("the web app is not built: only the API is served")
+            log.warning("the web app is not built: only the API is served; in a checkout, make web builds it")
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [
-            route("/assets/{name}", self.asset),
-            route("/icon.svg", self.icon),
-            route("/graph", self.graph),
-            *(route(path, self.page) for path in PAGES),
+            route("/assets/{name}", self.asset, needs=None),
+            route("/icon.svg", self.icon, needs=None),
+            route("/graph", self.graph, needs=None),
+            *(route(path, self.page, needs=None) for path in PAGES),
         ]
 
     async def page(self, request: Request) -> Response:

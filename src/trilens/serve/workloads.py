@@ -6,10 +6,15 @@ import heapq
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from trilens.ledger.answers.spending import workload_spending
 from trilens.model.errors import NotFound, RequestError
 from trilens.model.life import Phase
-from trilens.serve.gpu_view import member_gpus
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.seen_workloads import seen_workloads
+from trilens.serve.access.sight import sight_of
+from trilens.serve.gpu_view import member_gpus, without_names
 from trilens.serve.workload_view import detail, summary
 from trilens.store.workloads import Span
 
@@ -24,13 +29,14 @@ if TYPE_CHECKING:
     from trilens.model.gpu import BindingInterval
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
     from trilens.serve.workload_answers import MemberGpuAnswer, WorkloadAnswer, WorkloadDetail
     from trilens.store.gpus import GpuRecords
-    from trilens.store.workloads import WorkloadHistory, WorkloadRecords
+    from trilens.store.workloads import WorkloadHistory
 
 _NOT_WATCHED = "no cluster is watched and no agent asked; see kubernetes.clusters and agents.scrape_config"
 
@@ -50,7 +56,7 @@ class WorkloadsApi:
 
     def __init__(
         self,
-        records: WorkloadRecords,
+        records: Workloads,
         gpus: GpuRecords,
         bindings: GpuBindings,
         book: LedgerBook,
@@ -72,9 +78,10 @@ class WorkloadsApi:
         if since_ms > moment.at_ms:
             raise RequestError('invalid parameter "from": it is after the moment asked about')
         phase = _phase(params)
+        records = seen_workloads(self._records, sight_of(request))
 
         def read(guard: QueryGuard) -> _Read:
-            found = self._records.during(Span(since_ms, moment.at_ms), **named, guard=guard)
+            found = records.during(Span(since_ms, moment.at_ms), **named, guard=guard)
             ready = self._ready_pods(moment)
             every = (summary(history, moment.at_ms, ready.get(history.record.key)) for history in found)
             answer = [one for one in every if phase is None or _is_at(one, phase)]
@@ -85,15 +92,18 @@ class WorkloadsApi:
     async def one(self, request: Request) -> Response:
         params = await self._questions.params(request)
         moment, limit = _moment(params), params.count("limit")
-        wanted = request.path_params
+        wanted, sight = request.path_params, sight_of(request)
+        records, book = seen_workloads(self._records, sight), seen_book(self._book, sight)
 
         def read(guard: QueryGuard) -> _Read:
-            history = workload_named(self._records, wanted, moment.at_ms, guard)
+            history = workload_named(records, wanted, moment.at_ms, guard)
             key = history.record.key
             ready = self._ready_pods(moment).get(key)
-            held, spent = self._held(history, moment, guard), self._spent(history, moment, guard)
+            held, spent = self._held(history, moment, guard), _spent(book, history, moment, guard)
             lasting = sum(one.to_ms is None for one in held)
             gpus = self._gpus_of(history, held, limit, moment, guard)
+            if not sight.is_whole:
+                gpus = [replace(one, doubts=without_names(one.doubts)) for one in gpus]
             answer = detail(history, moment.at_ms, ready, gpus, lasting, spent, limit)
             return _Read(answer, {key.cluster})
 
@@ -126,16 +136,9 @@ class WorkloadsApi:
         gone = {one.gpu.key: one.gpu for one in self._gpus.gpus_named(others, moment.at_ms, guard)}
         return member_gpus(bindings, {**gone, **there}, attempts, now.told if now is not None else None)
 
-    def _spent(self, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> Spending | None:
-        """The ledger has whole hours: what it was at a moment in one of them nobody can tell."""
-        if not moment.is_now or not history.members:
-            return None
-        from_ms = min(member.from_ms for member in history.members)
-        to_ms = max(member.to_ms if member.to_ms is not None else moment.at_ms for member in history.members)
-        return workload_spending(self._book, history.record.key, from_ms, to_ms, moment.at_ms, guard)
-
     async def _answer(self, request: Request, read: Callable[[QueryGuard], _Read]) -> Response:
-        warnings = self._intakes.warnings() if self._intakes is not None else [_NOT_WATCHED]
+        told = self._intakes.warnings() if self._intakes is not None else [_NOT_WATCHED]
+        warnings = sight_of(request).warnings(told)
 
         def answered(guard: QueryGuard) -> list[WorkloadAnswer] | WorkloadDetail:
             answer, clusters = read(guard)
@@ -153,8 +156,17 @@ class WorkloadsApi:
         return self._intakes.ready_pods() if self._intakes is not None and moment.is_now else {}
 
 
+def _spent(book: LedgerBook, history: WorkloadHistory, moment: _Moment, guard: QueryGuard) -> Spending | None:
+    """The ledger has whole hours: what it was at a moment in one of them nobody can tell."""
+    if not moment.is_now or not history.members:
+        return None
+    from_ms = min(member.from_ms for member in history.members)
+    to_ms = max(member.to_ms if member.to_ms is not None else moment.at_ms for member in history.members)
+    return workload_spending(book, history.record.key, from_ms, to_ms, moment.at_ms, guard)
+
+
 def workload_named(
-    records: WorkloadRecords, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard
+    records: Workloads, wanted: Mapping[str, str], until_ms: int, guard: QueryGuard
 ) -> WorkloadHistory:
     """By the parts of a path. Raises NotFound."""
     kind, _, group = wanted["kind"].partition(".")

@@ -9,6 +9,7 @@ from starlette.responses import PlainTextResponse
 
 from trilens.model.errors import RequestError
 from trilens.serve.params import read_body
+from trilens.serve.routes import identity_of
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ class WriteApi:
         body = await read_body(request, self._max_body)
         result = await asyncio.get_running_loop().run_in_executor(
             self._threads,
-            self._receiver.receive,
+            self._receiver.bound_to(identity_of(request).grant.clusters).receive,
             body,
             request.headers.get("content-type", ""),
             request.headers.get("content-encoding", ""),

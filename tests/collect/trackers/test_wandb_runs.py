@@ -226,9 +226,11 @@ FIGURES: dict[str, float | str] = {
 
 def test_figures_are_added_to_the_summary(graphql: tuple[Graphql, str]) -> None:
     api, url = graphql
+    api.summary["trilens.run"] = "r-1"  # as its program said there
     before = dict(api.summary)
     project = WandbProject(JsonApi(url, dict, False, 5), "team/llm")
     [*_, change] = project.changes({})
+    assert change.run.tags["trilens.run"] == "r-1"
     for _ in range(2):  # the second as after a restart
         write_back = WriteBack(lambda _run: Known(FIGURES, None), ToWandb(project))
         assert write_back.write(change.run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from trilens.alert.delivery.held_back import HeldBack, Hold
 from trilens.alert.delivery.inhibition import Inhibited
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from trilens.alert.delivery.matching import Matchers
     from trilens.alert.delivery.notice import Notice
     from trilens.alert.delivery.silences import Silence
+
+_OWNERS: Final = ("team", "cluster")  # what a silence says of these holds for all that it takes
 
 
 class Muting:
@@ -31,23 +33,28 @@ class Muting:
         self._is_idle = not silences and not inhibitions
 
     def reasons(self, notice: Notice) -> tuple[HeldBack, ...]:
-        """Why nobody is told of it: its root is mute, for the others follow from it; or all that lasts is."""
+        """Why nobody is told of it: its root is mute, for the others follow from it; or all that lasts is. A
+        silence of a team's root takes nothing that hits others, too."""
         if self._is_idle:
             return ()
-        root = self._reason(notice.root.labels) if notice.root is not None else None
+        lasting = _lasting(notice)
+        root = self._reason(notice.root.labels, lasting) if notice.root is not None else None
         if root is not None:
             return (root,)
         found: dict[HeldBack, None] = {}
-        for labels in _lasting(notice):
+        for labels in lasting:
             reason = self._reason(labels)
             if reason is None:
                 return ()
             found[reason] = None
         return tuple(found)
 
-    def _reason(self, labels: Mapping[str, str]) -> HeldBack | None:
+    def _reason(
+        self, labels: Mapping[str, str], following: Iterable[Mapping[str, str]] = ()
+    ) -> HeldBack | None:
         for silence, matchers in self._silences:
-            if take(matchers, labels):
+            whose = [one for one in matchers if one.name in _OWNERS]
+            if take(matchers, labels) and all(take(whose, one) for one in following):
                 text = f"{silence.author}: {silence.comment}"
                 return HeldBack(Hold.SILENCE, silence.id, text, silence.to_ms)
         rule = self._inhibited.by(labels)

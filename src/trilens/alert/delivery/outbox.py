@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from trilens.alert.delivery.mirror import Mirror
+
 _NOTE: Final = "INSERT OR REPLACE INTO told VALUES (?, ?, ?)"
 _FORGET: Final = "DELETE FROM told WHERE outlet = ? AND key = ?"
 
@@ -47,19 +49,22 @@ class Backlog:
 
 
 class Outbox:
-    """Thread-safe. Everything raises StoreError where the disk does not do as it should."""
+    """Thread-safe. Everything raises StoreError where neither disk nor memory does as it should."""
 
-    def __init__(self, file: Path | None) -> None:
-        """None: in memory, for one who has nobody to tell."""
-        self._file = QueueFile(file)
+    def __init__(self, file: Path | None, mirror: Mirror | None = None) -> None:
+        """None: in memory, for one who has nobody to tell, or where a mirror keeps it."""
+        self._file = QueueFile(file, mirror)
         ((latest,),) = self._file.read("SELECT coalesce(max(version), 0) FROM waiting")
         self._version: int = latest
 
     def close(self) -> None:
         self._file.close()
 
+    def copy_to(self, file: Path) -> None:
+        self._file.copy_to(file)
+
     def put(self, messages: Sequence[Waiting], most: int) -> dict[str, int]:
-        """On disk when it returns. How many were dropped to make room, by outlet."""
+        """On disk when it returns, if it can be. How many were dropped to make room, by outlet."""
         return self._file.write(lambda db: self._put(db, messages, most))
 
     def _put(self, db: sqlite3.Connection, messages: Sequence[Waiting], most: int) -> dict[str, int]:

@@ -1,19 +1,24 @@
-"""A small database on disk; in memory while the disk takes nothing, as people are to be told then, too."""
+"""A small database on disk, or in memory and a mirror; in memory alone while these take nothing, as people
+are to be told then, too."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from trilens.alert.delivery.mirror import fill, tell
 from trilens.model.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from trilens.alert.delivery.mirror import Mirror
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +35,10 @@ CREATE TABLE IF NOT EXISTS silences (id TEXT PRIMARY KEY, body BLOB);
 """
 _TABLES: Final = ("waiting", "told", "silences")
 _VERSION: Final = 1
+_OWNER_ALONE: Final = 0o600
+_BESIDE: Final = ("-wal", "-shm")  # what SQLite keeps there
 _DISK_AGAIN_S: Final = 1.0
+_MIRROR_AGAIN_S: Final = 1.0
 
 _T = TypeVar("_T")
 
@@ -38,26 +46,44 @@ _T = TypeVar("_T")
 class QueueFile:
     """Thread-safe. Raises StoreError where even memory does not help."""
 
-    def __init__(self, file: Path | None) -> None:
-        """None: in memory, for one who has nobody to tell."""
+    def __init__(self, file: Path | None, mirror: Mirror | None = None) -> None:
+        """None: in memory, for one who has nobody to tell, or where a mirror keeps it."""
         self._lock = threading.Lock()
         self._disk = _opened(file) if file is not None else None
         self._memory = _connected(":memory:") if self._disk is None else None
         self._disk_again = 0.0
+        self._mirror = mirror
+        self._mirror_again: float | None = None  # when it is told what it did not take
+        if mirror is not None:
+            fill(self._db(), mirror)
 
     def close(self) -> None:
         with self._lock:
+            if self._mirror_again is not None:
+                self._tell_mirror()
             for db in (self._memory, self._disk):
                 if db is not None:
                     db.close()
 
+    def copy_to(self, file: Path) -> None:
+        """As the last transaction left it; nobody else can, while this process holds the file."""
+        with self._lock, _told(), closing(sqlite3.connect(file)) as target:
+            self._db().backup(target)
+
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock, _told():
-            return self._db().execute(query, values).fetchall()
+            found = self._db().execute(query, values).fetchall()
+            if self._mirror_again is not None and time.monotonic() >= self._mirror_again:
+                self._tell_mirror()
+            return found
 
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """One transaction: all of it, or nothing. On disk when it returns, if the disk can."""
+        """One transaction: all of it, or nothing. On disk or with the mirror when it returns, if they can."""
         with self._lock, _told():
+            if self._mirror is not None:
+                done = _transaction(self._db(), work)
+                self._tell_mirror()
+                return done
             try:
                 return _transaction(self._db(), work)
             except sqlite3.OperationalError as e:
@@ -65,6 +91,21 @@ class QueueFile:
                     raise
                 self._go_on_in_memory(self._disk, e)
                 return _transaction(self._db(), work)
+
+    def _tell_mirror(self) -> None:
+        """Whoever reads, too, tries again what it did not take: senders do, every few seconds."""
+        mirror = self._mirror
+        assert mirror is not None
+        try:
+            _transaction(self._db(), lambda db: tell(db, mirror))
+        except StoreError as e:
+            if self._mirror_again is None:
+                log.error("notifications wait in memory alone: the store does not take them", extra=_why(e))
+            self._mirror_again = time.monotonic() + _MIRROR_AGAIN_S
+            return
+        if self._mirror_again is not None:
+            log.info("notifications are in the store again")
+            self._mirror_again = None
 
     def _db(self) -> sqlite3.Connection:
         if self._memory is not None and self._disk is not None and time.monotonic() >= self._disk_again:
@@ -107,6 +148,10 @@ def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], _T
         return work(db)
 
 
+def _why(error: Exception) -> dict[str, str]:
+    return {"error": str(error)}
+
+
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     for table in _TABLES:
         target.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
@@ -117,19 +162,37 @@ def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
 def _opened(file: Path) -> sqlite3.Connection:
     """A file that does not read back is set aside: alerts that last are told again, and must be told."""
     try:
+        _make_private(file)
+        try:
+            return _connected(file)
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as e:
+            _set_aside(file, e)
+        _make_private(file)
         return _connected(file)
-    except sqlite3.OperationalError as e:
+    except (sqlite3.OperationalError, OSError) as e:
         raise StoreError(f"cannot open the queue of notifications {file}: {e}") from e
-    except sqlite3.DatabaseError as e:
-        aside = file.with_name(f"{file.name}.damaged")
-        log.error(
-            "the queue of notifications is damaged, and set aside: what waited in it is lost",
-            extra={"file": str(aside), "error": str(e)},
-        )
-        for suffix in ("-wal", "-shm"):
-            file.with_name(file.name + suffix).unlink(missing_ok=True)
-        file.replace(aside)
-        return _connected(file)
+
+
+def _set_aside(file: Path, why: Exception) -> None:
+    aside = file.with_name(f"{file.name}.damaged")
+    log.error(
+        "the queue of notifications is damaged, and set aside: what waited in it is lost",
+        extra={"file": str(aside), "error": str(why)},
+    )
+    for suffix in _BESIDE:
+        file.with_name(file.name + suffix).unlink(missing_ok=True)
+    file.replace(aside)
+
+
+def _make_private(file: Path) -> None:
+    """It may be there already, of a Trilens that left it open to all; and what SQLite put beside it, which is
+    made for the same people as the file."""
+    os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OWNER_ALONE))
+    for suffix in ("", *_BESIDE):
+        with suppress(OSError):  # not there; or somebody else's, who may say who reads it
+            file.with_name(file.name + suffix).chmod(_OWNER_ALONE)
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

@@ -47,10 +47,12 @@ class Sender:
         outbox: Outbox,
         delivery: Delivery,
         *,
+        may_send: Callable[[], bool] = lambda: True,
         first_pause_s: float = 1.0,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.outlet = outlet
+        self._may_send = may_send
         self.state = SenderState()
         self._outbox = outbox
         self._delivery = delivery
@@ -87,6 +89,8 @@ class Sender:
     def send_due(self) -> float:
         """All that is due, in the thread that calls; for how many seconds there is nothing more to do."""
         while not self._stopping:
+            if not self._may_send():  # another server does by now
+                return _LONGEST_SLEEP_S
             self._settle()
             messages = self._outbox.due(self.outlet.name, self._now_ms(), self.outlet.most)
             if not messages:

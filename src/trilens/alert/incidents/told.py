@@ -38,7 +38,8 @@ _LONGEST_MS: Final = 400 * 86_400_000  # a finding that old is not kept
 FINDING_LASTS_MS: Final = 120_000  # it is told every 5 s while it lasts
 
 _NONE: Final[dict[str, str]] = {}
-_SEVERITIES: Final = {severity.value: severity for severity in Severity}
+# "none" is what others give an alert of nothing wrong, such as the Watchdog of kube-prometheus-stack.
+_SEVERITIES: Final = {**{severity.value: severity for severity in Severity}, "none": Severity.INFO}
 _ASKED: Final[Mapping[str, Severity]] = {
     "node-out": Severity.CRITICAL,
     "gpu-reset": Severity.CRITICAL,
@@ -130,17 +131,19 @@ def told_by_event(event: EventRecord, where: Whereabouts) -> Told:
     trouble, severity = _of_event(event)
     workload, pod = None, None
     for victim in event.victims:
-        found = where.of_pod(victim.namespace, victim.name)
+        found = where.of_pod(event.cluster, victim.namespace, victim.name)
         if found is not None:
             workload = found[0]
             pod = PodKey(workload.cluster, victim.namespace, victim.name, victim.uid)
             break
     code = f" {event.code}" if event.code is not None else ""
-    subject = Subject(workload, rank=event.rank, pod=pod, node=event.node or None, gpu=event.uuid)
+    node, cluster = event.node or None, event.cluster or None
+    subject = Subject(workload, rank=event.rank, pod=pod, cluster=cluster, node=node, gpu=event.uuid)
+    where_it_was = (event.cluster, event.node, event.uuid)
     symptom = Symptom(
         SymptomKind.EVENT,
         # What the pods of one workload say alike is one.
-        _digest(event.kind, event.code, event.node, event.uuid, workload or event.victims, event.title),
+        _digest(event.kind, event.code, where_it_was, workload or event.victims, event.title),
         f"{event.kind.value}{code}",
         _completed(subject, event.t_ms, where),
         severity,
@@ -246,7 +249,7 @@ def _completed(subject: Subject, onset_ms: int, where: Whereabouts) -> Subject:
     if place is not None:
         subject = _held(subject, place)
     workload, node, cluster = subject.workload, subject.node, subject.cluster
-    if subject.pod is not None and (found := where.of_pod(subject.pod.namespace, subject.pod.name)):
+    if subject.pod is not None and (found := where.of_pod(*subject.pod[:3])):
         workload, node = workload or found[0], node or found[1] or None
     if workload is None and subject.run is not None:
         workload = where.of_run(subject.run)

@@ -49,7 +49,8 @@ class Whereabouts:
         self._domains: dict[tuple[str, str], tuple[Domain, ...]] = {}
         self._clusters: defaultdict[str, set[str]] = defaultdict(set)  # in which a node's name is known
         self._named: defaultdict[tuple[str, str], set[WorkloadKey]] = defaultdict(set)
-        self._pods: dict[tuple[str, str], tuple[WorkloadKey, str]] = {}
+        # By namespace and name, then by cluster.
+        self._pods: defaultdict[tuple[str, str], dict[str, tuple[WorkloadKey, str]]] = defaultdict(dict)
         self._runs: dict[RunId, WorkloadKey] = {}
         self._teams: dict[WorkloadKey, str] = {}
         self._steps: set[WorkloadKey] = set()
@@ -94,7 +95,7 @@ class Whereabouts:
         if job.run is not None:
             self._runs[job.run.run] = workload
         for pod in job.pods:
-            self._pods[pod.pod.namespace, pod.pod.name] = (workload, pod.node)
+            self._pods[pod.pod.namespace, pod.pod.name][pod.pod.cluster] = (workload, pod.node)
         for node, since_ms in _since(job.pods).items():
             self._on_node[workload.cluster, node][workload] = since_ms
         for rank in job.ranks:
@@ -148,9 +149,12 @@ class Whereabouts:
         ]
         return fitting[0] if len(fitting) == 1 else None
 
-    def of_pod(self, namespace: str, name: str) -> tuple[WorkloadKey, str] | None:
-        """Its workload and node."""
-        return self._pods.get((namespace, name))
+    def of_pod(self, cluster: str, namespace: str, name: str) -> tuple[WorkloadKey, str] | None:
+        """Its workload and node; where no cluster is told, of the only one that has such a pod."""
+        found = self._pods.get((namespace, name), {})
+        if not cluster and len(found) == 1:
+            return next(iter(found.values()))
+        return found.get(cluster)
 
     def of_run(self, run: RunId) -> WorkloadKey | None:
         return self._runs.get(run)

@@ -27,13 +27,16 @@ _PAUSE_S: Final = 0.2  # a storm of faults is told in a few answers, not in one 
 class Agent:
     """One agent, and what is known of its answers."""
 
-    def __init__(self, name: str, client: AgentClient) -> None:
+    def __init__(self, name: str, client: AgentClient, cluster: str = "") -> None:
         self.name = name  # its instance
+        self.cluster = cluster  # as the label of its target says; "" where there is none
         self.client = client
         self.node: str | None = None  # as it calls itself
         self.ledger: str | None = None
         self.position = 0  # the number of the last event that was taken, in that ledger
         self.waits = False  # whether it answers a question for the next event when there is one
+        self.missed = 0  # faults that it had dropped before they were asked for
+        self.missed_at_s = 0.0  # since the epoch
         self.trouble: str | None = None
         self.silent_since_s: float | None = None  # since the epoch
 
@@ -41,6 +44,10 @@ class Agent:
         if self.trouble is not None:
             log.info("an agent answers again", extra={"agent": self.name})
         self.trouble, self.silent_since_s = None, None
+
+    def has_dropped(self, faults: int) -> None:
+        log.warning("an agent dropped faults before it was asked", extra={"agent": self.name, "n": faults})
+        self.missed, self.missed_at_s = self.missed + faults, time.time()
 
     def failed(self, reason: str) -> None:
         if self.trouble is None:
@@ -119,8 +126,9 @@ class AgentRoster:
 
     def _make(self, target: Target) -> Agent:
         assert self._http is not None
-        name = dict(target.labels).get("instance", target.shown_url)
-        return Agent(name, AgentClient(self._http, target.url, target.timeout_s))
+        labels = dict(target.labels)
+        client = AgentClient(self._http, target.url, target.timeout_s)
+        return Agent(labels.get("instance", target.shown_url), client, labels.get("cluster", ""))
 
     async def _follow(self, agent: Agent) -> None:
         loop = asyncio.get_running_loop()

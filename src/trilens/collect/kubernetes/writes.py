@@ -63,12 +63,15 @@ class ObjectWrites:
         await self._api.close()
 
     async def get(self, target: FixTarget) -> Json:
-        """As it is now; asked for with a list of one, which needs no permission but that to watch."""
+        """As it is now; asked for with a list of one, which needs no permission but that to watch. NotFound
+        where another has its name by now."""
         served = await self._find(target)
         query = {"fieldSelector": f"metadata.name={target.name}"}
         found = await self._list(served, target.namespace, query)
         if not found:
             raise NotFound(f"there is no {target}")
+        if target.uid and (found[0].get("metadata") or {}).get("uid") != target.uid:
+            raise NotFound(f"{target} is gone, and what has its name now is another", hint="look who has it")
         return found[0]
 
     async def labelled(self, target: FixTarget, label: str) -> list[Json]:
@@ -77,7 +80,9 @@ class ObjectWrites:
         return await self._list(served, "", {"labelSelector": label})
 
     async def patch(self, target: FixTarget, change: Mapping[str, Any], *, dry_run: bool) -> Json:
-        """As it is afterwards."""
+        """As it is afterwards. The API server refuses a uid that is not the object's."""
+        if target.uid:
+            change = {**change, "metadata": {**change.get("metadata", {}), "uid": target.uid}}
         served = await self._find(target)
         grant = Grant("patch", target.group, served.plural, target.namespace)
         path = f"{served.path(target.namespace)}/{target.name}"

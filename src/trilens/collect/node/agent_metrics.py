@@ -36,6 +36,9 @@ DESCRIPTIONS: Final = {
     "trilens_node_kernel_log_lost_total": Description(
         "counter", "Records overwritten before they were read."
     ),
+    "trilens_node_faults_dropped_total": Description(
+        "counter", "Faults that were counted and dropped before a server asked for them."
+    ),
     "trilens_node_kernel_log_readable": Description("gauge", "Whether the kernel's log is being read."),
     "trilens_gpu_process_memory_bytes": Description("gauge", "GPU memory of a process."),
     "trilens_node_device_info": Description("gauge", "Which container was given which GPU, by the kubelet."),
@@ -50,6 +53,7 @@ def fault_samples(
     yield Sample("trilens_node_kernel_log_readable", here, float(readable))
     yield Sample("trilens_node_kernel_log_lost_total", here, ledger.lost)
     yield Sample("trilens_node_fault_lines_unreadable_total", here, ledger.unreadable)
+    yield Sample("trilens_node_faults_dropped_total", here, ledger.dropped)
     # A code has no series before its first Xid, and increase() does not see a series begin: this begins at 0.
     any_code: Counter[PciAddress] = Counter({gpu.pci: 0 for gpu in gpus})
     complaints = 0

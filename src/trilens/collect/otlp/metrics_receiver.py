@@ -11,6 +11,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from trilens.collect.cluster_bound import ClusterBound
 from trilens.collect.left_out import left_out
 from trilens.collect.otlp.body import read_message, unpacked, write_message
 from trilens.collect.otlp.metrics import read_metrics
@@ -31,15 +32,22 @@ class OtlpMetricsReceiver:
         self._lock = threading.Lock()
         self.stats = stats
 
-    def receive(self, body: bytes, encoding: Encoding, content_encoding: str) -> bytes:
+    def receive(
+        self,
+        body: bytes,
+        encoding: Encoding,
+        content_encoding: str,
+        clusters: frozenset[str] | None = None,
+    ) -> bytes:
         """The answer's body. OtlpError (400) means that nothing was taken; so does StoreReadOnly (503), after
-        which the sender tries again."""
+        which the sender tries again. `clusters` are those that the sender may tell of, None all of them."""
         request = read_message(ExportMetricsServiceRequest, unpacked(body, content_encoding), encoding)
         taken = read_metrics(request)
-        for family in taken.families.values():
-            self._sink.describe(*family)
+        sink = self._sink if clusters is None else ClusterBound(self._sink, clusters)
         with self._lock:
-            handles = np.array([self._sink.series(sample.labels) for sample in taken.samples], np.int64)
+            handles = np.array([sink.series(sample.labels) for sample in taken.samples], np.int64)
+            for family in taken.families.values():  # once it is known that all of it is taken
+                self._sink.describe(*family)
             outcome = self._sink.append(
                 handles,
                 np.array([sample.t_ms for sample in taken.samples], np.int64),

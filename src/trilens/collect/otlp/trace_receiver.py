@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from trilens.collect.cluster_bound import own_cluster
 from trilens.collect.otlp.attributes import read_attributes
 from trilens.collect.otlp.body import read_message, unpacked, write_message
 from trilens.collect.otlp.training_spans import (
@@ -98,6 +99,14 @@ class _WaitingPhases:
             self._size -= len(self._phases.pop(step, ()))
 
 
+def _check_clusters(request: ExportTraceServiceRequest, clusters: frozenset[str]) -> None:
+    """Before anything of a request is taken."""
+    for resource in request.resource_spans:
+        source = Source(read_attributes(resource.resource.attributes))
+        if source.cluster or source.names_a_run:
+            own_cluster(source.cluster, clusters)
+
+
 class OtlpTraceReceiver:
     """Thread-safe."""
 
@@ -109,16 +118,24 @@ class OtlpTraceReceiver:
         self._waiting = _WaitingPhases()
         self.stats = stats
 
-    def receive(self, body: bytes, encoding: Encoding, content_encoding: str) -> bytes:
+    def receive(
+        self,
+        body: bytes,
+        encoding: Encoding,
+        content_encoding: str,
+        clusters: frozenset[str] | None = None,
+    ) -> bytes:
         """The answer's body; steps and checkpoints are on disk then. OtlpError (400) means that nothing was
         taken; after a StoreError or RunIntakeBusy (503) the sender sends it again."""
         request = read_message(ExportTraceServiceRequest, unpacked(body, content_encoding), encoding)
+        if clusters is not None:
+            _check_clusters(request, clusters)
         refusals: list[str] = []
         told = self._read(request, refusals)
         for writer, what in told.items():
             state = self._state(writer)
             with state.lock:
-                self._take(writer, state, what, refusals)
+                self._take(writer, state, what, refusals, clusters)
         answer = ExportTraceServiceResponse()
         if refusals:
             answer.partial_success.rejected_spans = len(refusals)
@@ -181,7 +198,14 @@ class OtlpTraceReceiver:
                 self._writers.popitem(last=False)
             return self._writers.setdefault(writer, found)
 
-    def _take(self, writer: Writer, state: _WriterState, told: _Told, refusals: list[str]) -> None:
+    def _take(
+        self,
+        writer: Writer,
+        state: _WriterState,
+        told: _Told,
+        refusals: list[str],
+        clusters: frozenset[str] | None,
+    ) -> None:
         once = {one.key: one for one in told.steps}.values()
         steps = sorted((one for one in once if one.end_us > state.end_us), key=lambda one: one.end_us)
         checkpoints = sorted(
@@ -191,7 +215,7 @@ class OtlpTraceReceiver:
         repeated = len(told.steps) + len(told.checkpoints) - len(steps) - len(checkpoints)
         if steps or checkpoints:
             line = self._line(writer, state, told.source, steps, checkpoints, phases)
-            receipt = self._intake.receive(orjson.dumps(line), "")
+            receipt = self._intake.receive(orjson.dumps(line), "", clusters=clusters)
             if receipt.refusal is not None:
                 refusals.extend([str(receipt.refusal)] * (len(steps) + len(checkpoints)))
                 return

@@ -92,6 +92,10 @@ class Source:
     def names_a_run(self) -> bool:
         return RUN in self.attributes
 
+    @property
+    def cluster(self) -> str:
+        return written(self.attributes.get("k8s.cluster.name"))
+
     def writer(self, attributes: Mapping[str, Any]) -> Writer:
         told = {**self.attributes, **attributes}
         run = written(told.get(RUN))
@@ -114,6 +118,7 @@ class Source:
         }
         texts = {
             "node": written(told.get("k8s.node.name")) or written(told.get("host.name")),
+            "cluster": self.cluster,
             "namespace": written(told.get("k8s.namespace.name")),
             "pod": written(told.get("k8s.pod.name")),
             "pod_uid": written(told.get("k8s.pod.uid")),

@@ -14,6 +14,7 @@ class Decoded:
     exemplars: int = 0
     refused_series: int = 0
     first_refusal: str = ""
+    described: list[tuple[str, str, str, str]] = field(default_factory=list)  # metric, type, help, unit
 
     def refuse(self, reason: str) -> None:
         """Leave a series out; the others are taken all the same."""

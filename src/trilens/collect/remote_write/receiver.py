@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import cramjam
 
+from trilens.collect.cluster_bound import ClusterBound
 from trilens.collect.left_out import left_out
 from trilens.collect.remote_write.v1 import DecoderV1
 from trilens.collect.remote_write.v2 import DecoderV2
@@ -67,7 +68,19 @@ class RemoteWriteReceiver:
         self._sink = sink
         self._lock = threading.Lock()
         self._decoders: dict[str, DecoderV1 | DecoderV2] = {_V1: DecoderV1(sink), _V2: DecoderV2(sink)}
+        self._bound: dict[frozenset[str], RemoteWriteReceiver] = {}
         self.stats = WriteStats()
+
+    def bound_to(self, clusters: frozenset[str] | None) -> RemoteWriteReceiver:
+        """For a sender that may tell of these clusters alone. It knows series by itself: what its bytes stand
+        for may be another series than the same bytes of somebody else."""
+        if clusters is None:
+            return self
+        with self._lock:
+            if clusters not in self._bound:
+                bound = self._bound[clusters] = RemoteWriteReceiver(ClusterBound(self._sink, clusters))
+                bound.stats, bound._lock = self.stats, self._lock  # counted, and decoded, one at a time
+            return self._bound[clusters]
 
     def receive(self, body: bytes, content_type: str, content_encoding: str) -> WriteResult:
         """Returns when the samples are on disk.
@@ -82,6 +95,8 @@ class RemoteWriteReceiver:
             if not self._sink.held(decoded.samples.refs).all():  # after a long silence
                 decoder.forget()
                 decoded = decoder.decode(data)
+            for told in decoded.described:  # of a request that is taken, and of no other
+                self._sink.describe(*told)
             samples = decoded.samples
             outcome = self._sink.append(samples.refs, samples.t_ms, samples.values)
             self._count(decoded, outcome)

@@ -35,7 +35,7 @@ class DecoderV1:
             raise RemoteWriteError(f"not a prometheus.WriteRequest: {e}") from e
         decoded = Decoded()
         self._known.prune()
-        self._describe(request)
+        decoded.described = _described(request)
         series: list[bytes] = list(request.timeseries)
         collector = SampleCollector()
         slow = self._collect_known(series, collector)
@@ -98,11 +98,18 @@ class DecoderV1:
             self._known.handles[front] = ref
         return ref
 
-    def _describe(self, request: Any) -> None:
-        for family in request.metadata:
-            kind = METRIC_TYPES[family.type] if 0 <= family.type < len(METRIC_TYPES) else "unknown"
-            if family.metric_family_name:
-                self._sink.describe(family.metric_family_name, kind, family.help, family.unit)
+
+def _described(request: Any) -> list[tuple[str, str, str, str]]:
+    return [
+        (
+            family.metric_family_name,
+            METRIC_TYPES[family.type] if 0 <= family.type < len(METRIC_TYPES) else "unknown",
+            family.help,
+            family.unit,
+        )
+        for family in request.metadata
+        if family.metric_family_name
+    ]
 
 
 def _front_labels(raw: bytes) -> tuple[bytes, int]:

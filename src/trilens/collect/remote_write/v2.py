@@ -115,7 +115,7 @@ class DecoderV2:
     ) -> None:
         try:
             message = TimeSeriesV2.FromString(raw)
-            ref = self._ref(message, symbols, codes)
+            ref = self._ref(message, symbols, codes, decoded)
         except DecodeError as e:
             decoded.refuse(f"series {position} does not decode: {e}")
             return
@@ -127,7 +127,7 @@ class DecoderV2:
         decoded.histograms += len(message.histograms)
         decoded.exemplars += len(message.exemplars)
 
-    def _ref(self, message: Any, symbols: list[str], codes: Codes) -> int:
+    def _ref(self, message: Any, symbols: list[str], codes: Codes, decoded: Decoded) -> int:
         numbers = list(message.labels_refs)
         if any(number >= len(symbols) for number in numbers):
             raise RemoteWriteError(f"a label refers to symbol {max(numbers)} of {len(symbols)}")
@@ -141,17 +141,16 @@ class DecoderV2:
             self._intern(numbers, symbols, codes)
             self._known.handles[codes[numbers].tobytes()] = ref
             # Said with every series in every request; taken when the series is first seen.
-            self._describe(dict(labels)[METRIC_NAME], message.metadata, symbols)
+            decoded.described += _described(dict(labels)[METRIC_NAME], message.metadata, symbols)
         return ref
 
-    def _describe(self, metric: str, metadata: Any, symbols: list[str]) -> None:
-        kind = METRIC_TYPES[metadata.type] if 0 <= metadata.type < len(METRIC_TYPES) else "unknown"
-        texts = [
-            symbols[number] if number < len(symbols) else ""
-            for number in (metadata.help_ref, metadata.unit_ref)
-        ]
-        if metadata.type or any(texts):
-            self._sink.describe(metric, kind, texts[0], texts[1])
+
+def _described(metric: str, metadata: Any, symbols: list[str]) -> list[tuple[str, str, str, str]]:
+    kind = METRIC_TYPES[metadata.type] if 0 <= metadata.type < len(METRIC_TYPES) else "unknown"
+    texts = [
+        symbols[number] if number < len(symbols) else "" for number in (metadata.help_ref, metadata.unit_ref)
+    ]
+    return [(metric, kind, texts[0], texts[1])] if metadata.type or any(texts) else []
 
 
 class _Layout:

@@ -9,10 +9,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.collect.cluster_bound import own_cluster
 from trilens.collect.runs.records import add_records, facts_of, grown, process_of, with_state
 from trilens.collect.runs.standing import Standing
-from trilens.collect.runs.wire import read_lines, unpacked
-from trilens.model.errors import RunIntakeBusy, StoreError
+from trilens.collect.runs.wire import ProcessTold, read_lines, unpacked
+from trilens.model.errors import Forbidden, RunIntakeBusy, StoreError
 from trilens.model.run import Ending, RunFacts, RunId, WriterId
 from trilens.model.run_commit import Position, RunCommit
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from trilens.collect.runs.sink import RunSink
-    from trilens.collect.runs.wire import BatchLine
+    from trilens.collect.runs.wire import BatchLine, Reading
     from trilens.model.errors import RunRecordsError
     from trilens.model.run import RankProcess
 
@@ -46,6 +47,7 @@ class RunIntakeStats:
     taken: int = 0  # batches
     repeated: int = 0
     refused: int = 0
+    forbidden: int = 0  # requests whose token is for another cluster
 
 
 class Taken(NamedTuple):
@@ -88,6 +90,7 @@ class _Run:
         self.has_facts = has_facts
         self.facts_kept = has_facts  # on disk
         self.heard_s = now_s
+        self.clusters: set[str] = set()  # that its processes are in, as far as that was said
         self._attempts: dict[int, int] = {}  # how many each rank has had
 
     def add(self, position: Position) -> _Writer:
@@ -95,12 +98,16 @@ class _Run:
         self._attempts[position.rank] = max(position.attempt + 1, self.next_attempt(position.rank))
         return writer
 
+    def has_process_in(self, cluster: str | None) -> None:
+        if cluster is not None:
+            self.clusters.add(cluster)
+
     def next_attempt(self, rank: int) -> int:
         return self._attempts.get(rank, 0)
 
 
 class RunIntake:
-    """Thread-safe. `receive` waits for no disk but to learn of a run it has not met since its start."""
+    """Thread-safe. `take` waits for no disk but to learn of a run it has not met since its start."""
 
     def __init__(
         self,
@@ -138,19 +145,38 @@ class RunIntake:
         if self._thread.is_alive():
             self._thread.join()
 
-    def receive(self, body: bytes, encoding: str, *, for_dead: bool = False) -> Receipt:
-        """`for_dead`: sent by another process than the one it is of."""
-        text = unpacked(body, encoding.strip().lower(), _MAX_BODY_BYTES)
-        reading = read_lines(text)
+    def receive(
+        self,
+        body: bytes,
+        encoding: str,
+        *,
+        for_dead: bool = False,
+        clusters: frozenset[str] | None = None,
+    ) -> Receipt:
+        """`read` and `take` of somebody whose word is believed."""
+        return self.take(self.read(body, encoding), for_dead=for_dead, clusters=clusters)
+
+    def read(self, body: bytes, encoding: str) -> Reading:
+        """What can be taken, with the addresses that were told as they were told."""
+        reading = read_lines(unpacked(body, encoding.strip().lower(), _MAX_BODY_BYTES))
         if not reading.lines:
             self.stats.refused += 1
             raise reading.refusal or AssertionError("nothing was read, and nothing was wrong")
+        return reading
+
+    def take(
+        self, reading: Reading, *, for_dead: bool = False, clusters: frozenset[str] | None = None
+    ) -> Receipt:
+        """`for_dead`: sent by another process than the one it is of. `clusters` are those that the sender may
+        tell of, None all of them; Forbidden means that nothing was taken."""
         with self._change:
             if self._closing:
                 raise RunIntakeBusy("the server is stopping")
             if self._waiting_bytes > _MAX_WAITING_BYTES:
                 raise RunIntakeBusy("more records wait to be written than there is space for")
-            writer = self._take(reading.lines, for_dead, len(text))
+            if clusters is not None:
+                self._bind(reading.lines, clusters)
+            writer = self._take(reading.lines, for_dead, reading.size_bytes)
             group = writer.group
         if reading.refusal is not None:
             self.stats.refused += 1
@@ -193,6 +219,22 @@ class RunIntake:
         with self._change:
             return [standing.process for standing in self._standings()]
 
+    def _bind(self, lines: list[BatchLine], clusters: frozenset[str]) -> None:
+        """A process that names no cluster is in the sender's, where that has just one."""
+        first = lines[0]
+        run = self._run(RunId(first.run))
+        if first.process is None and (first.rank, WriterId(first.writer)) not in run.writers:
+            first.process = ProcessTold(started_ms=first.t_ms)
+        try:
+            for cluster in sorted(run.clusters):
+                own_cluster(cluster, clusters)
+            for told in (line.process for line in lines):
+                if told is not None:
+                    told.cluster = own_cluster(told.cluster or "", clusters)
+        except Forbidden:
+            self.stats.forbidden += 1
+            raise
+
     def _take(self, lines: list[BatchLine], for_dead: bool, size_bytes: int) -> _Writer:
         first = lines[0]
         run_id, key = RunId(first.run), (first.rank, WriterId(first.writer))
@@ -208,7 +250,7 @@ class RunIntake:
                 self.stats.repeated += 1  # and still a sign of life
             elif line.seq is not None:
                 self._add(line, line.seq, run, writer)
-            self._stand(line, writer, for_dead)
+            self._stand(line, run, writer, for_dead)
         if writer.group is group:
             group.size_bytes += size_bytes
             self._waiting_bytes += size_bytes
@@ -232,7 +274,7 @@ class RunIntake:
         self.stats.taken += 1
         self.stats.steps += len(steps)
 
-    def _stand(self, line: BatchLine, writer: _Writer, for_dead: bool) -> None:
+    def _stand(self, line: BatchLine, run: _Run, writer: _Writer, for_dead: bool) -> None:
         now_s, now_ms = self._clock_s(), self._now_ms()
         standing = writer.standing
         process = process_of(line, writer.taken.attempt, standing.process if standing is not None else None)
@@ -246,6 +288,7 @@ class RunIntake:
             standing.heard(process, now_s, now_ms, line.t_ms)
         if line.process is not None:
             standing.is_unsaved = True
+            run.has_process_in(process.cluster)
         if line.end is not None:
             standing.ended(Ending(line.end.how), line.end.t_ms, line.end.error)
         self._sink.heard(standing.process)
@@ -262,6 +305,7 @@ class RunIntake:
             key = (process.rank, process.writer)
             writer = run.writers.get(key) or run.add(Position(run_id, *key, process.attempt))
             writer.standing = Standing(process, self._clock_s(), is_saved=True)
+            run.has_process_in(process.cluster)
         self._runs[run_id] = run
         return run
 
@@ -324,6 +368,7 @@ class RunIntake:
         group, self._group = self._group, _Group()
         group.commit.facts += group.facts.values()
         group.commit.positions += (writer.taken for writer in group.writers.values())
+        group.commit.before += (writer.kept for writer in group.writers.values())
         return group
 
     def _write(self, group: _Group) -> None:

@@ -77,6 +77,7 @@ def process_of(line: BatchLine, attempt: int, known: RankProcess | None) -> Rank
         told.job,
         told.metrics_address,
         told.versions,
+        cluster=told.cluster or None,
     )
     if known is None:
         return process

@@ -58,6 +58,7 @@ class ProcessTold(Struct):
     node: Text = ""
     pid: Count | None = None
     process_started_ms: Count | None = None
+    cluster: Text | None = None
     namespace: Text | None = None
     pod: Text | None = None
     pod_uid: Text | None = None
@@ -207,6 +208,12 @@ class Reading(NamedTuple):
 
     lines: list[BatchLine]
     refusal: RunRecordsError | None
+    size_bytes: int
+
+    @property
+    def processes(self) -> list[ProcessTold]:
+        """The same one, as it tells of itself again and again."""
+        return [line.process for line in self.lines if line.process is not None]
 
 
 _LINE: Final = msgspec.json.Decoder(BatchLine)
@@ -232,22 +239,27 @@ def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
 def read_lines(body: bytes) -> Reading:
     """Up to the first line that cannot be read. All are of one writer, in the order of their seq."""
     lines: list[BatchLine] = []
+    refusal = _read_into(lines, body)
+    return Reading(lines, refusal, len(body))
+
+
+def _read_into(lines: list[BatchLine], body: bytes) -> RunRecordsError | None:
     for text in body.split(b"\n"):
         if not text.strip():
             continue
         try:
             line = _LINE.decode(text)
         except msgspec.DecodeError as e:  # ValidationError too
-            return Reading(lines, RunRecordsError(str(e), seq=_seq_of(text)))
+            return RunRecordsError(str(e), seq=_seq_of(text))
         except (RecursionError, UnicodeDecodeError) as e:
-            return Reading(lines, RunRecordsError(str(e), seq=_seq_of(text)))
+            return RunRecordsError(str(e), seq=_seq_of(text))
         if lines and (line.writer, line.run, line.rank) != (lines[0].writer, lines[0].run, lines[0].rank):
             error = "the batches of a request are of one writer, run and rank"
-            return Reading(lines, RunRecordsError(error, seq=line.seq))
+            return RunRecordsError(error, seq=line.seq)
         lines.append(line)
     if not lines:
-        return Reading(lines, RunRecordsError("there is no batch in the body"))
-    return Reading(lines, None)
+        return RunRecordsError("there is no batch in the body")
+    return None
 
 
 def _seq_of(text: bytes) -> int | None:

@@ -18,6 +18,7 @@ class NodeFault(NamedTuple):
     """One that closes a node."""
 
     id: str  # of its answer
+    cluster: str  # "" where nobody told it
     node: str
     code: int  # an Xid
     t_ms: int
@@ -44,9 +45,10 @@ def fault_told(event: EventRecord) -> NodeFault | None:
     """Of a kernel's log."""
     if event.kind is not EventKind.XID or event.code is None or not closes_node(event.code):
         return None
-    id, source = fix_id("event", event.node, event.id), f"event {event.node}/{event.id}"
+    named = [one for one in (event.cluster, event.node, event.id) if one]
     why = xid_reason(event.code, event.node, event.text)
-    return NodeFault(id, event.node, event.code, event.t_ms, why, source)
+    id, source = fix_id("event", *named), f"event {'/'.join(named)}"
+    return NodeFault(id, event.cluster, event.node, event.code, event.t_ms, why, source)
 
 
 def fault_found(interval: FindingInterval) -> NodeFault | None:
@@ -57,4 +59,5 @@ def fault_found(interval: FindingInterval) -> NodeFault | None:
     if not is_xid or not node or not closes_node(int(code)):
         return None
     id = fix_id("finding", interval.key.id, finding.onset_ms)
-    return NodeFault(id, node, int(code), finding.onset_ms, finding.text, f"finding {interval.key.id}")
+    cluster, source = finding.subject.cluster or "", f"finding {interval.key.id}"
+    return NodeFault(id, cluster, node, int(code), finding.onset_ms, finding.text, source)

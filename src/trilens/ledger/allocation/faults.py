@@ -13,7 +13,7 @@ from trilens.model.machine import MachineState
 from trilens.model.xid import XIDS, Asks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trilens.ledger.allocation.times import Times
     from trilens.model.event import EventRecord
@@ -29,8 +29,8 @@ def fault_outages(
     books tell it."""
     by_gpu: defaultdict[str, list[EventRecord]] = defaultdict(list)
     numbers = _by_number(facts) if facts.faults else {}
-    for fault in sorted(facts.faults, key=lambda one: (one.t_ms, one.node, one.id)):
-        uuid = fault.uuid or numbers.get((fault.node, str(fault.gpu)))
+    for fault in sorted(facts.faults, key=lambda one: (one.t_ms, one.node, one.cluster, one.id)):
+        uuid = fault.uuid or _only_one(fault, numbers.get((fault.node, str(fault.gpu)), {}))
         if uuid is not None and from_ms - REMEMBERED_MS <= fault.t_ms < to_ms and _takes_out(fault):
             by_gpu[uuid].append(fault)
     returns = _returns(facts) if by_gpu else {}
@@ -54,23 +54,30 @@ def _takes_out(fault: EventRecord) -> bool:
     return meaning is not None and meaning.asks in (Asks.GPU_RESET, Asks.NODE_OUT)
 
 
-def _by_number(facts: Facts) -> dict[tuple[str, str], str]:
-    return {
-        (interval.gpu.node, interval.gpu.index): interval.gpu.key.uuid
-        for interval in sorted(facts.gpus, key=lambda one: (one.from_ms, one.gpu.key))
-        if interval.gpu.index
-    }
+def _by_number(facts: Facts) -> dict[tuple[str, str], dict[str, str]]:
+    """By node and number, then by cluster: the last that was there."""
+    found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for interval in sorted(facts.gpus, key=lambda one: (one.from_ms, one.gpu.key)):
+        gpu = interval.gpu
+        if gpu.index:
+            found[gpu.node, gpu.index][gpu.cluster] = gpu.key.uuid
+    return found
+
+
+def _only_one(fault: EventRecord, by_cluster: Mapping[str, str]) -> str | None:
+    fitting = [uuid for cluster, uuid in by_cluster.items() if fault.may_be_in(cluster)]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _returns(facts: Facts) -> dict[str, list[int]]:
     """When a GPU began to report, or its node to be ready: after a fault, that is coming back."""
-    ready: defaultdict[str, list[int]] = defaultdict(list)
+    ready: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for interval in facts.machines:
         if interval.machine.state is MachineState.READY:
-            ready[interval.machine.node].append(interval.from_ms)
+            ready[interval.machine.cluster, interval.machine.node].append(interval.from_ms)
     found: defaultdict[str, list[int]] = defaultdict(list)
     for gpu in facts.gpus:
-        found[gpu.gpu.key.uuid] += [gpu.from_ms, *ready.get(gpu.gpu.node, ())]
+        found[gpu.gpu.key.uuid] += [gpu.from_ms, *ready.get((gpu.gpu.cluster, gpu.gpu.node), ())]
     return found
 
 

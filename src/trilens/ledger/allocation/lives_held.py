@@ -61,9 +61,15 @@ def _by_pod(
             places = next((by_uid[uid] for uid in _member_uids(life) if uid in by_uid), None)
             if places is None and life.gpus:
                 places = _meanwhile(holdings, [i for uuid in life.gpus for i in by_gpu.get(uuid, ())], life)
-        if places:
+        if places := _of_one_cluster(holdings, places or [], life):
             of_pods.setdefault(tuple(places), (places, []))[1].append(life)
     return of_pods.values()
+
+
+def _of_one_cluster(holdings: Sequence[Holding], places: list[int], life: RankProcess) -> list[int]:
+    """In the cluster that it said. Where it said none, and it may be in either of two, nobody knows."""
+    own = [i for i in places if life.cluster in (None, holdings[i].member.pod.cluster)]
+    return own if len({holdings[i].member.pod.cluster for i in own}) == 1 else []
 
 
 def _member_uids(life: RankProcess) -> Iterable[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.resolve.reading import items, section, text
+from trilens.resolve.reading import items, section, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,4 +96,5 @@ def _indices(written: str) -> Iterator[str]:
 
 def _container(pod: KubeObject, number: str) -> str:
     names = [text(container, "name") for container in items(section(pod.body, "spec"), "containers")]
-    return names[int(number)] if number.isascii() and number.isdigit() and int(number) < len(names) else ""
+    at = whole(number)
+    return names[at] if at is not None and at < len(names) else ""

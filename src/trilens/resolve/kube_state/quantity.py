@@ -20,6 +20,7 @@ _DECIMAL: Final = {
 }
 _MILLI: Final = Decimal("0.001")
 _LONGEST: Final = 64  # characters; nobody writes a quantity that long, and Decimal would work on it for long
+_FURTHEST: Final = 24  # digits before or behind the point; Kubernetes has 19 and 9
 
 _BYTES: Final = ("memory", "storage", "ephemeral-storage")
 _BYTE_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
@@ -35,10 +36,12 @@ def quantity(written: str) -> Decimal | None:
     number, exponent, binary, decimal = found.groups()
     try:
         if exponent:
-            return Decimal(number + exponent)
-        return Decimal(number) * (_BINARY[binary] if binary else _DECIMAL.get(decimal, Decimal(1)))
+            amount = Decimal(number + exponent)
+        else:
+            amount = Decimal(number) * (_BINARY[binary] if binary else _DECIMAL.get(decimal, Decimal(1)))
     except InvalidOperation:
         return None
+    return amount if abs(amount.adjusted()) <= _FURTHEST else None
 
 
 def to_thousandth(amount: Decimal) -> float:

@@ -86,6 +86,7 @@ def _told(address: str, options: Options) -> dict[str, Any]:
         "address": reachable(address, who, options.environ.get("POD_IP")),
         "node": who.node,
         "pid": os.getpid(),
+        "cluster": who.cluster,
         "namespace": who.namespace,
         "pod": who.pod,
         "pod_uid": who.pod_uid,

@@ -1,4 +1,7 @@
-"""/api/why: the verdicts on somebody; /api/case: all that they rest on, as one file."""
+"""/api/why: the verdicts on somebody; /api/case: all that they rest on, as one file.
+
+By POST, which may run a command in containers, or by GET, which changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,12 @@ from trilens.diagnose.masked_names import masked_names
 from trilens.diagnose.told import told
 from trilens.diagnose.walk import why
 from trilens.model.errors import RequestError
+from trilens.serve.access.sight import sight_of
 from trilens.serve.cases.case_answers import VerdictsAnswer
+from trilens.serve.cases.seen_case import seen_case
 from trilens.serve.cases.wish import MOST_MS, Wish
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
+from trilens.serve.routes import DETAIL
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -68,10 +74,15 @@ class CasesApi:
 async def gathered(cases: Cases, questions: Questions, request: Request, params: Params) -> CaseFile:
     """What a request asks about, in the server's loop."""
     wish = _wish(params, questions.now_ms())
+    if wish.executes:
+        if request.method != "POST":  # whose route needs the right 'fix', and is audited
+            raise RequestError('"exec" runs a command in containers: it is taken by POST alone')
+        request.scope[DETAIL] = f"nvidia-smi in containers of {wish.written}"
     runner = questions.runner
     guard = runner.guard()
-    kept = await runner.run(request, guard, lambda: cases.read(wish, guard))
-    return await cases.complete(kept)
+    sight = sight_of(request)
+    kept = await runner.run(request, guard, lambda: cases.read(wish, guard, sight))
+    return seen_case(await cases.complete(kept), sight)
 
 
 def _wish(params: Params, now_ms: int) -> Wish:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens import __version__
 from trilens.diagnose.case_file import CaseAlert, CaseFile, CaseTarget, SubjectKind
+from trilens.serve.access.seen_trouble import seen_incidents
+from trilens.serve.access.sight import WHOLE
 from trilens.serve.cases.about import About, Objects, Probed
 from trilens.serve.cases.outputs import ask_outputs, untold_outputs
 from trilens.serve.cases.series import Places, ask_series
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from trilens.collect.target import TargetStatus
+    from trilens.diagnose.case_file import CaseSubject
     from trilens.model.alert import Alert
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey
+    from trilens.serve.access.sight import Sight
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cases.about import ObjectSource
     from trilens.serve.cases.records import CaseRecords, Known
@@ -64,17 +68,17 @@ class Cases:
     alerts: Callable[[], Sequence[Alert]]
     incident: Callable[[str, QueryGuard | None], Incident | None]
 
-    def read(self, wish: Wish, guard: QueryGuard | None) -> _Kept:
+    def read(self, wish: Wish, guard: QueryGuard | None, sight: Sight = WHOLE) -> _Kept:
         """What the store has, in a thread. NotFound where nobody is meant, RequestError where several are."""
         if INCIDENT.fullmatch(wish.written) and (incident := self.incident(wish.written, guard)):
-            wish = wish.of_incident(incident)
-        meant = self.subjects.find(wish.written, wish.namespace, wish.to_ms, guard)
+            for seen in seen_incidents([incident], self.records.workloads, sight, guard):
+                wish = wish.of_incident(seen)
+        meant = self.subjects.seen_by(sight).find(wish.written, wish.namespace, wish.to_ms, guard)
         span = Span(wish.from_ms, wish.to_ms)
         known = self.records.read(meant, span, guard)
-        runs = self.runs.read(meant, known, span, guard)
-        findings = self.records.findings_of(
-            known, _nodes(meant, known), {one.run for one in runs.runs}, span, guard
-        )
+        runs = self.runs.read(meant, known, span, guard, sight)
+        told = {one.run for one in runs.runs}
+        findings = self.records.findings_of(meant, known, _nodes(meant, known), told, span, guard)
         case = CaseFile(
             meant.subject,
             wish.from_ms,
@@ -134,7 +138,7 @@ class Cases:
                     kinds=objects.kinds,
                     series=series.series,
                     logs=(*told.logs, *written.logs),
-                    targets=tuple(self._targets(known, nodes)),
+                    targets=tuple(self._targets(case.subject, known, nodes)),
                     alerts=tuple(self._alerts(known, nodes, case)),
                     probes=probed.probes,
                     missing=(
@@ -155,7 +159,7 @@ class Cases:
         objects, missing = (*asked.objects, *others.objects), (*asked.missing, *others.missing)
         return Objects(objects, missing, (*asked.kinds, *others.kinds))
 
-    def _targets(self, known: Known, nodes: Collection[str]) -> Iterable[CaseTarget]:
+    def _targets(self, subject: CaseSubject, known: Known, nodes: Collection[str]) -> Iterable[CaseTarget]:
         """Those of its pods and nodes, and those that should tell of its GPUs and are down."""
         pods = {(pod.namespace, pod.name) for pod in known.pods}
         found = []
@@ -165,7 +169,9 @@ class Cases:
             named = {labels.get(name) for name in ("node", "kubernetes_node", "Hostname")} | {host}
             is_own = (labels.get("namespace"), labels.get("pod")) in pods or not named.isdisjoint(nodes)
             tells_of_gpus = any(word in one.job.lower() for word in _GPU_METRICS)
-            if is_own or (tells_of_gpus and one.health != "up"):
+            if subject.may_be_in(labels.get("cluster")) and (
+                is_own or (tells_of_gpus and one.health != "up")
+            ):
                 found.append(_target(one))
         return found[:_MOST_TARGETS]
 
@@ -176,7 +182,7 @@ class Cases:
         for one in self.alerts():
             labels = dict(one.labels)
             namespace = labels.get("namespace", "")
-            if (
+            if case.subject.may_be_in(labels.get("cluster")) and (
                 (namespace, labels.get("workload", "")) in workloads
                 or (namespace, labels.get("pod", "")) in pods
                 or labels.get("UUID") in uuids

@@ -53,7 +53,7 @@ async def ask_outputs(
                 return None
             try:
                 async with asyncio.timeout_at(until):
-                    told = await agents.output(node, pod.namespace, pod.name)
+                    told = await agents.output(pod.cluster, node, pod.namespace, pod.name)
                 pods = [one for answer in told for one in msgspec.convert(answer["pods"], list[_Told])]
             except TimeoutError:
                 refused[node] = f"the agent of {node} did not answer in time"

@@ -70,10 +70,11 @@ class CaseRecords:
         nodes = known.nodes
         if meant.subject.kind is SubjectKind.NODE:
             nodes |= {meant.subject.name}
-        return replace(known, events=self._events_of(nodes, known.pods, span, guard))
+        return replace(known, events=self._events_of(meant.subject.cluster, nodes, known.pods, span, guard))
 
     def findings_of(
         self,
+        meant: Meant,
         known: Known,
         nodes: Collection[str],
         runs: Collection[str],
@@ -92,7 +93,9 @@ class CaseRecords:
                 return subject.run in runs
             if subject.gpu is not None:
                 return subject.gpu in uuids
-            return subject.pod in pods or subject.node in nodes
+            if subject.pod is not None:
+                return subject.pod in pods
+            return subject.node in nodes and meant.subject.may_be_in(subject.cluster)
 
         return tuple(one for one in found if concerns(one.finding.subject))
 
@@ -139,16 +142,26 @@ class CaseRecords:
         there = {one.gpu.key.uuid: one.gpu for one in self.gpus.gpus_named(uuids, span.end_ms, guard)}
         if meant.subject.kind is SubjectKind.NODE:
             for one in self.gpus.gpus_at(span.end_ms, node=meant.subject.name, guard=guard):
-                there[one.gpu.key.uuid] = one.gpu
+                if meant.subject.may_be_in(one.gpu.cluster):
+                    there[one.gpu.key.uuid] = one.gpu
         return tuple(_seats(there, bindings))
 
     def _events_of(
-        self, nodes: Collection[str], pods: Collection[PodKey], span: Span, guard: QueryGuard | None
+        self,
+        cluster: str,
+        nodes: Collection[str],
+        pods: Collection[PodKey],
+        span: Span,
+        guard: QueryGuard | None,
     ) -> tuple[EventRecord, ...]:
         """The latest, oldest first."""
         uids = {pod.uid for pod in pods}
         found = self.events.between(span.start_ms, span.end_ms, limit=_MOST_EVENTS, guard=guard)
-        ours = [one for one in found if one.node in nodes or any(hit.uid in uids for hit in one.victims)]
+        ours = [
+            one
+            for one in found
+            if (one.node in nodes and one.may_be_in(cluster)) or any(hit.uid in uids for hit in one.victims)
+        ]
         return tuple(reversed(ours[:_KEPT_EVENTS]))
 
 

@@ -66,11 +66,12 @@ async def ask_series(queries: OwnQueries, places: Places, from_ms: int, to_ms: i
 
 
 def filled_in(query: str, places: Places) -> str | None:
-    """None where it asks for what the case has none of."""
+    """None where it asks for what the case has none of. A series that names no cluster may be of any."""
     told = {
         name: value if isinstance(value, str) else "|".join(re.escape(one) for one in sorted(value))
         for name, value in places._asdict().items()
     }
+    told["cluster"] = f"{re.escape(places.cluster)}|" if places.cluster else ".*"
     if any(not told[name] for name in _NAME.findall(query)):
         return None
     return _NAME.sub(lambda found: _quoted(told[found[1]]), query)

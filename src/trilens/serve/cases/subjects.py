@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.diagnose.case_file import CaseSubject, SubjectKind
 from trilens.model.errors import IntakeError, NotFound, RequestError
+from trilens.serve.access.seen_workloads import seen_workloads
 from trilens.serve.cases.wish import whole_name
 from trilens.store.workloads import Span
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from trilens.model.life import MembershipInterval
     from trilens.model.query import QueryGuard
     from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.store.gpus import GpuRecords
-    from trilens.store.workloads import WorkloadHistory, WorkloadRecords
+    from trilens.store.workloads import WorkloadHistory
 
 _FORMS: Final = "write NAME, NAMESPACE/NAME, KIND/NAME, pod/NAME, node/NAME or CLUSTER/NAMESPACE/KIND/NAME"
 _SHOWN: Final = 20
@@ -40,6 +43,17 @@ class Meant:
     history: WorkloadHistory | None = None
     member: MembershipInterval | None = None  # of a pod: its latest
     alone: PodPlace | None = None  # of a pod that is in no workload: a static one, or a DaemonSet's
+
+    @property
+    def pod(self) -> PodKey | None:
+        """Where it is one."""
+        if self.alone is not None:
+            return self.alone.pod
+        return self.member.membership.pod if self.member is not None else None
+
+    @property
+    def is_gone(self) -> bool:
+        return self.history is not None and _last_ms(self) < _FOREVER_MS
 
     @property
     def written(self) -> str:
@@ -65,6 +79,10 @@ class _Asked:
     either: str | None = None  # of two parts the first: a namespace or a kind
 
 
+def _every_one(_cluster: str) -> bool:
+    return True
+
+
 def _no_pods(_name: str) -> Iterable[PodPlace]:
     return ()
 
@@ -75,15 +93,29 @@ class Subjects:
 
     def __init__(
         self,
-        workloads: WorkloadRecords,
+        workloads: Workloads,
         gpus: GpuRecords,
         nodes: Callable[[], Iterable[tuple[str, str]]],
         pods: Callable[[str], Iterable[PodPlace]] = _no_pods,
+        shows_node: Callable[[str], bool] = _every_one,
     ) -> None:
         self._workloads = workloads
         self._gpus = gpus
         self._nodes = nodes
         self._pods = pods
+        self._shows_node = shows_node
+
+    def seen_by(self, sight: Sight) -> Subjects:
+        """Of who is bound to teams: no node, which is shared, and no pod whose workload nobody knows."""
+        if sight.is_whole:
+            return self
+        return Subjects(
+            seen_workloads(self._workloads, sight),
+            self._gpus,
+            lambda: [one for one in self._nodes() if sight.shows_node(one[0])],
+            lambda name: [one for one in self._pods(name) if sight.shows_node(one.pod.cluster)],
+            sight.shows_node,
+        )
 
     def find(self, written: str, namespace: str | None, at_ms: int, guard: QueryGuard | None) -> Meant:
         """NotFound where there is none and never was, RequestError where there are several."""
@@ -183,7 +215,7 @@ class Subjects:
         clusters = {cluster for cluster, node in self._nodes() if node == asked.name}
         if not clusters:
             reporting = self._gpus.gpus_at(at_ms, node=asked.name, guard=guard)
-            clusters = {one.gpu.cluster for one in reporting}
+            clusters = {one.gpu.cluster for one in reporting if self._shows_node(one.gpu.cluster)}
         return [
             Meant(CaseSubject(SubjectKind.NODE, cluster, "", asked.name))
             for cluster in sorted(clusters)

@@ -87,7 +87,8 @@ class Answering:
         now_ms = self._clock_ms()
         if self._permission.policy is None or now_ms - fault.t_ms > FRESH_MS:
             return
-        clusters = await asyncio.to_thread(self._clusters_with, fault.node)
+        named = await asyncio.to_thread(self._clusters_with, fault.node)
+        clusters = [one for one in named if fault.cluster in ("", one)]
         if not clusters:
             raise NotReadYet(f"no watched cluster has the node {fault.node}")
         if len(clusters) > 1:

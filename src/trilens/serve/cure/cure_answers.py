@@ -62,7 +62,7 @@ def fix_answer(fix: Fix) -> FixAnswer:
         fix.id,
         fix.t_ms,
         fix.deed.value,
-        TargetAnswer(*fix.target),
+        _target(fix.target),
         fix.state.value,
         fix.by,
         fix.approved_by,
@@ -83,11 +83,15 @@ def proposal_answer(proposal: Proposal) -> ProposalAnswer:
     return ProposalAnswer(
         proposal.deed.value,
         written(proposal.target),
-        TargetAnswer(*proposal.target),
+        _target(proposal.target),
         proposal.why,
         proposal.source,
         proposal.confidence,
     )
+
+
+def _target(target: FixTarget) -> TargetAnswer:
+    return TargetAnswer(target.cluster, target.group, target.kind, target.namespace, target.name)
 
 
 def written(target: FixTarget) -> str:

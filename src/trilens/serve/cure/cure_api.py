@@ -8,11 +8,15 @@ from trilens.diagnose.case import Case
 from trilens.diagnose.case_file import SubjectKind
 from trilens.diagnose.cure.proposals import proposals
 from trilens.diagnose.walk import why
-from trilens.model.errors import RequestError
+from trilens.model.errors import NotFound, RequestError
 from trilens.model.fix import SERVER, Deed, FixState, FixTarget
+from trilens.serve.access.authors import author
+from trilens.serve.access.seen_fixes import seen_fixes
+from trilens.serve.access.sight import sight_of
 from trilens.serve.cases.cases_api import gathered
 from trilens.serve.cure.cure_answers import fix_answer, proposal_answer
 from trilens.serve.cure.told import Told
+from trilens.serve.routes import DETAIL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from trilens.model.fix import Fix
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.cases.gathering import Cases
     from trilens.serve.cases.subjects import Meant
     from trilens.serve.params import Params
@@ -54,11 +59,14 @@ class KeptFixes(Protocol):
 
 
 class CureApi:
-    def __init__(self, cure: Cure | None, kept: KeptFixes, cases: Cases, questions: Questions) -> None:
+    def __init__(
+        self, cure: Cure | None, kept: KeptFixes, cases: Cases, workloads: Workloads, questions: Questions
+    ) -> None:
         """`cure` is None where no cluster is watched."""
         self._cure = cure
         self._kept = kept
         self._cases = cases
+        self._workloads = workloads
         self._questions = questions
 
     async def every(self, request: Request) -> Response:
@@ -70,8 +78,14 @@ class CureApi:
         if limit > _MOST:
             raise RequestError(f'invalid parameter "limit": at most {_MOST:,}')
 
+        sight = sight_of(request)
+
         def read(guard: QueryGuard) -> object:
-            return [fix_answer(one) for one in self._kept.latest(limit, state=state, guard=guard)]
+            most = limit if sight.is_whole else _MOST
+            found = seen_fixes(
+                self._kept.latest(most, state=state, guard=guard), self._workloads, sight, guard
+            )
+            return [fix_answer(one) for one in found[:limit]]
 
         return await self._questions.answer(request, read)
 
@@ -84,20 +98,23 @@ class CureApi:
 
     async def tell(self, request: Request) -> Response:
         params = await self._questions.params(request)
+        request.scope[DETAIL] = f"{params.first('deed')} {params.first('subject')}"
         deed, cure = _deed(params), self._able()
         runner, guard = self._questions.runner, self._questions.runner.guard()
         subject, namespace = params.first("subject"), params.first("namespace") or None
         if not subject:
             raise RequestError("subject must be given", hint="a workload, a pod or a node")
-        meant = await runner.run(
-            request,
-            guard,
-            lambda: self._cases.subjects.find(subject, namespace, self._questions.now_ms(), guard),
-        )
+        sight = sight_of(request)
+
+        def find() -> Meant:
+            subjects = self._cases.subjects.seen_by(sight)
+            return subjects.find(subject, namespace, self._questions.now_ms(), guard)
+
+        meant = await runner.run(request, guard, find)
         told = Told(
             deed,
             _target(meant, deed),
-            _by(params),
+            _by(request, params),
             params.first("why"),
             params.first("source"),
             _annotations(params) if deed is Deed.ANNOTATE else {},
@@ -110,11 +127,31 @@ class CureApi:
 
     async def approve(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        return await self._shown(request, await self._able().approve(request.path_params["id"], _by(params)))
+        await self._check_own(request)
+        return await self._shown(
+            request, await self._able().approve(request.path_params["id"], _by(request, params))
+        )
 
     async def undo(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        return await self._shown(request, await self._able().undo(request.path_params["id"], _by(params)))
+        await self._check_own(request)
+        return await self._shown(
+            request, await self._able().undo(request.path_params["id"], _by(request, params))
+        )
+
+    async def _check_own(self, request: Request) -> None:
+        """Raises NotFound, as where there is none."""
+        id, sight = request.path_params["id"], sight_of(request)
+        if sight.is_whole:
+            return
+        guard = self._questions.runner.guard()
+
+        def is_seen() -> bool:
+            known = [one for one in self._kept.latest(_MOST, guard=guard) if one.id == id]
+            return bool(seen_fixes(known, self._workloads, sight, guard))
+
+        if not await self._questions.runner.run(request, guard, is_seen):
+            raise NotFound(f"there is no fix {id!r}", hint="trilens fix log lists them")
 
     def _able(self) -> Cure:
         if self._cure is None:
@@ -122,6 +159,7 @@ class CureApi:
         return self._cure
 
     async def _shown(self, request: Request, fix: Fix) -> Response:
+        request.scope[DETAIL] = f"{fix.deed} {fix.target}: {fix.state}"
         return await self._questions.answer(request, lambda _guard: fix_answer(fix))
 
 
@@ -132,23 +170,32 @@ def _deed(params: Params) -> Deed:
         raise RequestError(f'invalid parameter "deed": write one of {", ".join(Deed)}') from e
 
 
-def _by(params: Params) -> str:
-    by = params.first("by")
+def _by(request: Request, params: Params) -> str:
+    by = author(request, params.first("by"))
     if by == SERVER:  # in the record it says that nobody told it to
         raise RequestError(f'invalid parameter "by": {by!r} is what the server calls itself')
     return by
 
 
 def _target(meant: Meant, deed: Deed) -> FixTarget:
+    """The very one that was found: one that is gone may have left its name to another."""
+    target = _named(meant, deed)
+    if target.namespace and not target.uid and meant.is_gone:
+        raise NotFound(f"{target} is gone, and no more than its name is known", hint="name one that is there")
+    return target
+
+
+def _named(meant: Meant, deed: Deed) -> FixTarget:
     subject = meant.subject
     if subject.kind is SubjectKind.NODE:
         return FixTarget(subject.cluster, "", "Node", "", subject.name)
     if subject.kind is SubjectKind.POD and deed is not Deed.RESTART:
-        return FixTarget(subject.cluster, "", "Pod", subject.namespace, subject.name)
+        uid = meant.pod.uid if meant.pod is not None else ""
+        return FixTarget(subject.cluster, "", "Pod", subject.namespace, subject.name, uid)
     if meant.history is None:
         raise RequestError(f"{meant.written} is in no workload that could be restarted")
     key = meant.history.record.key
-    return FixTarget(key.cluster, key.group, key.kind, key.namespace, key.name)
+    return FixTarget(key.cluster, key.group, key.kind, key.namespace, key.name, key.uid)
 
 
 def _annotations(params: Params) -> dict[str, str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from trilens.model.errors import SourceError
-from trilens.serve.own_queries import answer_from
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Coroutine, Sequence
 
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.serve.own_queries import Matrix, OwnQueries, Shown, Times
 
 _ANSWER_S: Final = 30.0  # of one query; later than this, it is no more what is now
@@ -24,9 +23,9 @@ class Asked:
 
     def __init__(self, queries: OwnQueries) -> None:
         self._queries = queries
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AskedLoop | None = None
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ask_in(self, loop: AskedLoop) -> None:
         self._loop = loop
 
     def matrix(self, query: str, times: Times, labels: tuple[str, ...]) -> Matrix:
@@ -39,4 +38,4 @@ class Asked:
         if self._loop is None:
             asked.close()
             raise SourceError("the server has not begun yet: nothing can be asked")
-        return answer_from(self._loop, asked, _ANSWER_S)
+        return self._loop.answer(asked, _ANSWER_S)

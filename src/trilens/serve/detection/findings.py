@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trilens.serve.access.seen_trouble import seen_findings
+from trilens.serve.access.sight import sight_of
 from trilens.serve.detection.finding_answers import finding_answer
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
     from trilens.serve.detection.finding_answers import FindingAnswer
     from trilens.serve.detection.finding_log import FindingLog
     from trilens.serve.detection.keeper import DetectionState
@@ -24,10 +27,15 @@ _GRAVITY: Final = {"critical": 0, "warning": 1, "info": 2}
 
 class FindingsApi:
     def __init__(
-        self, state: Callable[[], DetectionState], findings: FindingLog, questions: Questions
+        self,
+        state: Callable[[], DetectionState],
+        findings: FindingLog,
+        workloads: Workloads,
+        questions: Questions,
     ) -> None:
         self._state = state
         self._findings = findings
+        self._workloads = workloads
         self._questions = questions
 
     async def every(self, request: Request) -> Response:
@@ -38,19 +46,22 @@ class FindingsApi:
         from_ms, to_ms = params.span_ms(now_ms, _DAY_MS)
         wanted = {name: params.first(name) for name in ("code", "severity", "node", "namespace", "run")}
         workload = params.first("workload")
-        state = self._state()
-        warnings = [f"{what} could not be asked: {why}" for what, why in state.troubles.items()]
+        state, sight = self._state(), sight_of(request)
+        warnings = sight.warnings(
+            [f"{what} could not be asked: {why}" for what, why in state.troubles.items()]
+        )
         if state.looked_ms is None:
             warnings.append("nothing was looked at yet: the server has only just begun")
 
-        def read(_guard: QueryGuard) -> list[FindingAnswer]:
+        def read(guard: QueryGuard) -> list[FindingAnswer]:
             known = {(one.key, one.detected_ms): one for one in state.open}
             if wants_past:
                 kept = self._findings.during(from_ms, to_ms)
                 known = {(one.key, one.detected_ms): one for one in kept} | {
                     key: one for key, one in known.items() if one.detected_ms <= to_ms
                 }
-            told = [finding_answer(one) for one in known.values()]
+            seen = seen_findings([*known.values()], self._workloads, sight, guard)
+            told = [finding_answer(one) for one in seen]
             found = [
                 one
                 for one in told

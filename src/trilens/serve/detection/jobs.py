@@ -103,18 +103,19 @@ def _by_workload(
 def _has_left(ranks: Sequence[RankView], known: Known) -> bool:
     """Whether its pods, in clusters that are watched, are not there any more."""
     told = {
-        (rank.process.namespace or "", rank.process.pod)
+        (rank.process.cluster, rank.process.namespace or "", rank.process.pod)
         for rank in ranks
         if rank.process is not None and rank.process.pod
     }
     if not told or not known.watched:
         return False
     there = {
-        pod.pod[1:3]
+        named
         for cluster in known.clusters
         if cluster.cluster in known.watched
         for workload in cluster.workloads
         for pod in workload.pods
+        for named in (pod.pod[:3], (None, *pod.pod[1:3]))
     }
     return not told & there
 

@@ -136,6 +136,10 @@ class DetectionKeeper:
         yield CounterMetricFamily("trilens_detection_rounds_skipped", skipped_help, state.skipped)
         took_help = "How long the last look took."
         yield GaugeMetricFamily("trilens_detection_last_duration_seconds", took_help, state.took_s)
+        if state.looked_ms is not None:
+            looked_help = "When it was last looked; absent before the first time."
+            looked_s = state.looked_ms / 1000
+            yield GaugeMetricFamily("trilens_detection_last_look_timestamp_seconds", looked_help, looked_s)
         troubles_help = "What could not be asked for the last look."
         yield GaugeMetricFamily("trilens_detection_troubles", troubles_help, len(state.troubles))
         failures = CounterMetricFamily(

@@ -49,7 +49,10 @@ class Places:
         if places != self._places:
             self._places = places
             there = {place.uuid for place in places}
-            self._known = {key: gpu for key, gpu in self._known.items() if key.uuid in there}
+            # Those that report and have no row yet are told of once: their readings come a moment later.
+            self._known = {
+                key: gpu for key, gpu in self._known.items() if key.uuid in there or key in seen.gpus
+            }
         return self._places
 
     def _take(self, seen: GpusSeen) -> None:

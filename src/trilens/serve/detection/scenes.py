@@ -51,7 +51,7 @@ class HardwareFaults(Protocol):
 
     def between(self, from_ms: int, to_ms: int, *, limit: int) -> Sequence[EventRecord]: ...
 
-    def hardware_faults(self, since_ms: int) -> Sequence[tuple[str, GpuUuid | None, int, int]]:
+    def hardware_faults(self, since_ms: int) -> Sequence[tuple[str, str, GpuUuid | None, int, int]]:
         """Node, GPU or None for the node as a whole, in how many hours there were any, when the last was."""
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from trilens.model.errors import NotFound
+from trilens.model.errors import Forbidden, NotFound
+from trilens.serve.access.authors import author
+from trilens.serve.access.seen_trouble import seen_incidents
+from trilens.serve.access.sight import sight_of
 from trilens.serve.incidents.incident_answers import incident_answer
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from trilens.alert.delivery.held_back import HeldBack
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.serve.incidents.incident_answers import IncidentAnswer
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
@@ -60,11 +65,17 @@ def find_incident(
 
 class IncidentsApi:
     def __init__(
-        self, lasting: OpenIncidents, kept: KeptIncidents, untold: Untold, questions: Questions
+        self,
+        lasting: OpenIncidents,
+        kept: KeptIncidents,
+        untold: Untold,
+        workloads: Workloads,
+        questions: Questions,
     ) -> None:
         self._lasting = lasting
         self._kept = kept
         self._untold = untold
+        self._workloads = workloads
         self._questions = questions
 
     async def every(self, request: Request) -> Response:
@@ -74,6 +85,7 @@ class IncidentsApi:
         wants_past = any(map(params.first, ("from", "to", "all")))
         from_ms, to_ms = params.span_ms(now_ms, _DAY_MS)
         warnings: list[str] = []
+        sight = sight_of(request)
 
         def read(guard: QueryGuard) -> list[IncidentAnswer]:
             known = {one.id: one for one in self._lasting.open() if one.onset_ms <= to_ms}
@@ -82,30 +94,50 @@ class IncidentsApi:
                 known = {one.id: one for one in kept} | known
                 if len(kept) == _MOST:
                     warnings.append(f"only the latest {_MOST:,} incidents of that time are shown")
-            return sorted(self._answers(one for one in known.values() if _is(one, params)), key=_order)
+            seen = seen_incidents([*known.values()], self._workloads, sight, guard)
+            return sorted(self._answers((one for one in seen if _is(one, params)), sight), key=_order)
 
         return await self._questions.answer(request, read, warnings)
 
     async def one(self, request: Request) -> Response:
-        id = request.path_params["id"]
+        id, sight = request.path_params["id"], sight_of(request)
 
         def read(guard: QueryGuard) -> IncidentAnswer:
-            found = find_incident(self._lasting, self._kept, id, guard)
-            if found is None:
-                raise NotFound(f"there is no incident {id!r}")
-            return self._answers([found])[0]
+            return self._answers([self._seen(id, sight, guard)], sight)[0]
 
         return await self._questions.answer(request, read)
 
     async def acknowledge(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        id, by = request.path_params["id"], params.first("by")
-        return await self._questions.answer(
-            request, lambda _guard: self._answers([self._lasting.acknowledge(id, by)])[0]
-        )
+        id, by = request.path_params["id"], author(request, params.first("by"))
+        sight = sight_of(request)
 
-    def _answers(self, incidents: Iterable[Incident]) -> list[IncidentAnswer]:
-        held_back = self._untold.held_back()
+        def acknowledge(guard: QueryGuard) -> IncidentAnswer:
+            if not sight.is_whole:
+                self._check_own(id, sight, guard)
+            return self._answers([self._lasting.acknowledge(id, by)], sight)[0]
+
+        return await self._questions.answer(request, acknowledge)
+
+    def _seen(self, id: str, sight: Sight, guard: QueryGuard) -> Incident:
+        """Cut to what is seen of it."""
+        found = find_incident(self._lasting, self._kept, id, guard)
+        seen = seen_incidents([found], self._workloads, sight, guard) if found is not None else []
+        if not seen:
+            raise NotFound(f"there is no incident {id!r}")
+        return seen[0]
+
+    def _check_own(self, id: str, sight: Sight, guard: QueryGuard) -> None:
+        """That somebody has it is told to all who suffer from it."""
+        seen = self._seen(id, sight, guard)
+        if seen != find_incident(self._lasting, self._kept, id, guard):
+            raise Forbidden(
+                f"{id} hits others, too: who sees teams alone may not acknowledge it",
+                hint="ask who sees the whole fleet",
+            )
+
+    def _answers(self, incidents: Iterable[Incident], sight: Sight) -> list[IncidentAnswer]:
+        held_back = self._untold.held_back() if sight.is_whole else {}
         return [incident_answer(one, held_back.get(one.id, ())) for one in incidents]
 
 

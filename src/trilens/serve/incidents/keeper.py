@@ -77,7 +77,7 @@ class IncidentKeeper:
         self._scene: Scene | None = None
         self._where = Whereabouts()
         self._where_of: Scene | None = None
-        self._events_seen: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._events_seen: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._kept_ms = 0
         self._opened = 0
         self._stopping = threading.Event()
@@ -159,6 +159,7 @@ class IncidentKeeper:
             alerts, self._alerts = list(self._alerts.values()), {}
             findings, self._findings = list(self._findings.values()), {}
             scene = self._scene
+        self._look_at_costs(scene, now_ms)  # it may take as long as the engine does: nobody waits for it
         with self._at_work:
             before = {one.id for one in self._incidents.open()}
             where = self._whereabouts(scene)
@@ -167,7 +168,6 @@ class IncidentKeeper:
             self._incidents.take(told, now_ms)
             has_news = self._incidents.has_news
             self._incidents.take(self._events(scene, where, again=has_news), now_ms)
-            self._look_at_costs(scene, now_ms)
             self._incidents.settle(now_ms)
             news = self._incidents.news()
             self._opened += sum(one.resolved_ms is None and one.id not in before for one in news)
@@ -209,7 +209,7 @@ class IncidentKeeper:
             return []
         found: list[EventRecord] = []
         for event in scene.events:
-            key = (event.node, event.id)
+            key = (event.cluster, event.node, event.id)
             if key not in self._events_seen:
                 self._events_seen[key] = None
                 found.append(event)

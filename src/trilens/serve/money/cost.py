@@ -10,8 +10,11 @@ from trilens.ledger.answers.budgets import no_rates, standing
 from trilens.ledger.answers.burn import burn
 from trilens.ledger.answers.cost import can_compare, compared, hours_known, period_before, totals
 from trilens.ledger.answers.forecast import forecast, month_of, spent_by
+from trilens.model.errors import RequestError
 from trilens.model.ledger import as_quanta
 from trilens.model.ledger_sums import Dimension, Sharing
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.money.cost_answers import CostAnswer, MonthAnswer, NowAnswer, WhyAnswer
 from trilens.serve.money.cost_causes import why_answer
 from trilens.serve.money.cost_params import (
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from trilens.ledger.answers.budgets import ExchangeRates
     from trilens.ledger.source import FactSource, LedgerBook
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.sight import Sight
     from trilens.serve.questions import Questions
     from trilens.settings.budgets import Budget
 
@@ -78,11 +82,16 @@ class CostApi:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
         window, by = read_window(params, now_ms), read_dimensions(params, _BY)
-        shared = read_sharing(params, self._rules().share_fleet)
+        sight = sight_of(request)
+        # What nobody held is divided over all who held something: who sees only some cannot be told his part.
+        share_fleet = self._rules().share_fleet if sight.teams is None else Sharing.NONE
+        shared = read_sharing(params, share_fleet)
+        if sight.teams is not None and shared is not Sharing.NONE:
+            raise RequestError('invalid parameter "share": who sees teams alone is told what these held')
         limit = params.count("limit") or _LINES
         wants_before = read_flag(params, "compare", default=True)
 
-        book = self._book
+        book = seen_book(self._book, sight)
 
         def read(guard: QueryGuard) -> CostAnswer:
             earlier = period_before(window)
@@ -119,9 +128,10 @@ class CostApi:
         window = read_window(params, now_ms)
         asked = params.count("limit")
         limit = min(asked, _MOST_CAUSES) if asked is not None else None
+        book = seen_book(self._book, sight_of(request))
 
         def read(guard: QueryGuard) -> WhyAnswer:
-            return why_answer(self._book, self._facts, window, now_ms, limit=limit, guard=guard)
+            return why_answer(book, self._facts, window, now_ms, limit=limit, guard=guard)
 
         return await self._questions.answer(request, read)
 
@@ -129,8 +139,9 @@ class CostApi:
         params = await self._questions.params(request)
         now_ms, where = self._questions.now_ms(), read_where(params)
         by = read_dimensions(params, _BY)
-        rules = self._rules()
-        book, budgets = self._book, rules.budgets
+        rules, sight = self._rules(), sight_of(request)
+        book = seen_book(self._book, sight)
+        budgets = [one for one in rules.budgets if _is_seen(one, sight)]
 
         def read(guard: QueryGuard) -> NowAnswer:
             rate = burn(book, by, now_ms, where, guard)
@@ -182,3 +193,13 @@ class CostApi:
             )
 
         return await self._questions.answer(request, read)
+
+
+def _is_seen(budget: Budget, sight: Sight) -> bool:
+    """One of which all is seen that is spent of it."""
+    kind, name = budget.of
+    if sight.is_whole:
+        return True
+    if sight.clusters is None:
+        return Dimension(kind) is Dimension.TEAM and sight.shows("", name)
+    return sight.teams is None and Dimension(kind) is Dimension.CLUSTER and sight.shows_cluster(name)

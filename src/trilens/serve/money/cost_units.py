@@ -16,6 +16,8 @@ from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_sums import Dimension, Unit, Window
 from trilens.model.run import RunId
 from trilens.model.workload import WorkloadKey
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.money.cost_answers import UnitLine, UnitsAnswer
 from trilens.serve.money.cost_params import read_window
 from trilens.serve.money.cost_view import (
@@ -34,9 +36,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from trilens.ledger.source import FactSource, LedgerBook, SignalSource
-    from trilens.lineage.source import RunSource
     from trilens.model.ledger_sums import BookedHour, Sum
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_runs import RunsSeen
+    from trilens.serve.access.sight import Sight
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
 
@@ -67,7 +70,7 @@ class CostUnitsApi:
         book: LedgerBook,
         facts: FactSource,
         signals: SignalSource,
-        runs: RunSource,
+        runs: RunsSeen,
         questions: Questions,
     ) -> None:
         self._book = book
@@ -97,7 +100,8 @@ class CostUnitsApi:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
         window, unit = read_window(params, now_ms), _unit(params)
-        book = self._book
+        sight = sight_of(request)
+        book = seen_book(self._book, sight)
         if unit is not Unit.IMPROVEMENT and window.to_ms - window.from_ms > _MOST_DAYS * _DAY_MS:
             raise RequestError(
                 f'invalid parameter "from": at most {_MOST_DAYS} days for cost per {unit.value}',
@@ -105,15 +109,14 @@ class CostUnitsApi:
             )
 
         def read(guard: QueryGuard) -> UnitsAnswer:
-            booked = book.hours(window.from_ms, window.to_ms, guard=guard)
-            hours = hours_known(booked, window, now_ms)
+            hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
             return UnitsAnswer(
                 window.from_ms,
                 window.to_ms,
                 unit.value,
                 COUNTED_IN[unit],
                 DEFINED_AS[unit],
-                [*self._lines(unit, window, booked, guard)],
+                [*self._lines(unit, book, window, sight, guard)],
                 hours_answer(hours),
                 warnings_answer(hours),
             )
@@ -121,14 +124,15 @@ class CostUnitsApi:
         return await self._questions.answer(request, read)
 
     def _lines(
-        self, unit: Unit, window: Window, booked: Sequence[BookedHour], guard: QueryGuard
+        self, unit: Unit, book: LedgerBook, window: Window, sight: Sight, guard: QueryGuard
     ) -> Iterator[UnitLine]:
-        """Units count while hours are booked: what they cost is known only then."""
-        book = self._book
+        """Units count while hours are booked: what they cost is known only then. They are counted of all, and
+        told of what the book has and, of runs, of those that are seen."""
         if unit is Unit.IMPROVEMENT:
-            yield from self._improvements(book, window, guard)
+            yield from self._improvements(book, window, sight, guard)
             return
-        spans = _known(book, booked_stretches(booked), guard)
+        booked = self._book.hours(window.from_ms, window.to_ms, guard=guard)
+        spans = _known(self._book, booked_stretches(booked), guard)
         done: Mapping[object, _Counted] = {}
         answered: Mapping[object, _Counted] = {}
         if unit in (Unit.STEP, Unit.TOKEN):
@@ -137,13 +141,19 @@ class CostUnitsApi:
         if unit in (Unit.REQUEST, Unit.TOKEN):
             answered = self._served(unit, spans, guard)
         if done or unit is Unit.STEP:
-            costs = by_keys(book.sums([Dimension.RUN], window, guard=guard))
+            costs = self._seen(by_keys(book.sums([Dimension.RUN], window, guard=guard)), sight, guard)
             if unit is Unit.STEP:  # every run is to come to some: without one it has cost something for none
                 done = {**{one.keys[0]: _NO_STEP for one in costs if one.keys[0] is not None}, **done}
             yield from self._told(Dimension.RUN, costs, done, guard)
         if answered:
             costs = by_keys(book.sums([Dimension.WORKLOAD], window, guard=guard))
             yield from self._told(Dimension.WORKLOAD, costs, answered, guard)
+
+    def _seen(self, costs: Sequence[Sum], sight: Sight, guard: QueryGuard) -> list[Sum]:
+        """Of runs. What is of none stays: nobody is asked whose it is."""
+        runs = [RunId(str(one.keys[0])) for one in costs if one.keys[0] is not None]
+        shown = self._runs.shown(sight, runs, guard)
+        return [one for one in costs if one.keys[0] is None or one.keys[0] in shown]
 
     def _told(
         self,
@@ -172,12 +182,14 @@ class CostUnitsApi:
 
     def _names(self, many: int, guard: QueryGuard) -> Mapping[object, str | None]:
         """Those of the latest runs at once: of others each is asked for."""
-        return {one.run: one.name for one in self._runs.runs(limit=2 * many, guard=guard)} if many else {}
+        return (
+            {one.run: one.name for one in self._runs.source.runs(limit=2 * many, guard=guard)} if many else {}
+        )
 
     def _name(self, key: object, guard: QueryGuard) -> str | None:
         if isinstance(key, WorkloadKey):
             return key.name
-        found = self._runs.runs(run=RunId(str(key)), limit=1, guard=guard)
+        found = self._runs.source.runs(run=RunId(str(key)), limit=1, guard=guard)
         return found[0].name if found else None
 
     def _trained(
@@ -211,10 +223,12 @@ class CostUnitsApi:
             if one.tokens is not None
         }
 
-    def _improvements(self, book: LedgerBook, window: Window, guard: QueryGuard) -> Iterator[UnitLine]:
+    def _improvements(
+        self, book: LedgerBook, window: Window, sight: Sight, guard: QueryGuard
+    ) -> Iterator[UnitLine]:
         """Of runs that cost something in the window, over their whole lives."""
-        source = self._runs
-        spent = by_keys(book.sums([Dimension.RUN], window, guard=guard))
+        source = self._runs.source
+        spent = self._seen(by_keys(book.sums([Dimension.RUN], window, guard=guard)), sight, guard)
         counted: dict[object, _Counted] = {}
         lives: list[RunLife] = []
         now_ms = self._questions.now_ms()

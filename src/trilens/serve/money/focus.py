@@ -13,6 +13,8 @@ from trilens.ledger.focus.writing import FocusFormat, focus_pieces
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
 from trilens.model.query import QueryGuard
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.money.cost_params import read_window
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class FocusApi:
 
     async def export(self, request: Request) -> Response:
         params = await self._questions.params(request)
-        book, now_ms = self._book, self._questions.now_ms()
+        book, now_ms = seen_book(self._book, sight_of(request)), self._questions.now_ms()
         window, form, issuer = read_window(params, now_ms), _format(params), _issuer(params)
         guard = QueryGuard(timeout_s=_LONGEST_S)
 

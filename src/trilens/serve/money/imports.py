@@ -11,6 +11,7 @@ from trilens.model.imported_lines import check_source, read_jobs, read_usage
 from trilens.model.ledger import HOUR_MS
 from trilens.serve.envelope import reply
 from trilens.serve.params import Params, read_body
+from trilens.serve.routes import DETAIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +57,7 @@ class ImportsApi:
         store, source, cluster = self._store, *_whose(params)
         first_line = params.count("first_line") or 1
         body = await read_body(request, self._max_body)
+        request.scope[DETAIL] = f"{source} of {cluster}, from line {first_line}, {len(body):,} bytes"
 
         def take() -> dict[str, Any]:
             oldest_ms = self._clock_ms() - self._kept_ms
@@ -71,6 +73,7 @@ class ImportsApi:
         model, team = params.first("model"), params.first("team") or None
         first_line = params.count("first_line") or 1
         body = await read_body(request, self._max_body)
+        request.scope[DETAIL] = f"{source} of {cluster}, from line {first_line}, {len(body):,} bytes"
 
         def take() -> dict[str, Any]:
             oldest_ms = self._clock_ms() - self._kept_ms

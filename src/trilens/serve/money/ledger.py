@@ -11,7 +11,9 @@ from trilens.ledger.due_hours import hour_of
 from trilens.ledger.verify import verify_sums
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS, as_amount
-from trilens.model.ledger_sums import Window
+from trilens.model.ledger_sums import Dimension, Window
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.money.ledger_answers import (
     HourAnswer,
     HourWarning,
@@ -20,6 +22,7 @@ from trilens.serve.money.ledger_answers import (
     RecomputeAnswer,
     VerifyAnswer,
 )
+from trilens.serve.routes import DETAIL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from trilens.ledger.source import LedgerBook
     from trilens.model.ledger import NodeBill
-    from trilens.model.ledger_sums import BookedHour
+    from trilens.model.ledger_sums import BookedHour, Sum
     from trilens.model.query import QueryGuard
     from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.params import Params
@@ -59,9 +62,14 @@ class LedgerApi:
     async def hours(self, request: Request) -> Response:
         params = await self._questions.params(request)
         from_ms, to_ms = _span(params)
+        sight = sight_of(request)
+        book = seen_book(self._book, sight)
 
         def read(guard: QueryGuard) -> list[HourAnswer]:
-            return [_hour(one) for one in self._book.hours(from_ms, to_ms, guard=guard)]
+            hours = book.hours(from_ms, to_ms, guard=guard)
+            if not sight.is_whole:
+                hours = _with_own_sums(book, hours, Window(from_ms, to_ms), guard)
+            return [_hour(one) for one in hours]
 
         return await self._questions.answer(request, read)
 
@@ -75,6 +83,7 @@ class LedgerApi:
         if not (params.first("from") and params.first("to")):
             raise RequestError("`from` and `to` say which hours to compute again")
         span = _span(params)
+        request.scope[DETAIL] = f"{params.first('from')} to {params.first('to')}"
 
         def ask(guard: QueryGuard) -> RecomputeAnswer:
             return RecomputeAnswer(self._keeper.recompute(*span, guard=guard))
@@ -126,6 +135,28 @@ def _hour(one: BookedHour) -> HourAnswer:
         one.digest,
         [HourWarning(*doubt, gpu_ms) for doubt, gpu_ms in one.warnings],
     )
+
+
+def _with_own_sums(
+    book: LedgerBook, hours: Sequence[BookedHour], window: Window, guard: QueryGuard
+) -> list[BookedHour]:
+    """The latest revision of each, with what is seen of it: what earlier ones said is not kept by owner."""
+    sums: defaultdict[object, list[Sum]] = defaultdict(list)
+    for one in book.sums([Dimension.HOUR], window, guard=guard):
+        sums[one.keys[0]].append(one)
+    found = []
+    for hour in {one.hour_ms: one for one in hours}.values():
+        own = sums[hour.hour_ms]
+        currencies = sorted({one.currency for one in own if one.currency})
+        found.append(
+            hour._replace(
+                gpu_ms=sum(one.gpu_ms for one in own),
+                quanta=sum(one.quanta for one in own),
+                unpriced_ms=sum(one.unpriced_ms for one in own),
+                currency=_SEVERAL if len(currencies) > 1 else "".join(currencies),
+            )
+        )
+    return found
 
 
 def _verified(book: LedgerBook, from_ms: int, to_ms: int, guard: QueryGuard) -> VerifyAnswer:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trilens.ledger.booking import Computed
     from trilens.ledger.due_hours import Stretch
     from trilens.ledger.prices.rates import PriceBook
-    from trilens.ledger.source import FactSource, LedgerBook, SignalSource
+    from trilens.ledger.source import FactSource, SignalSource, WrittenBook
     from trilens.model.finding import FindingInterval
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ class LedgerKeeper:
         self,
         facts: FactSource,
         signals: SignalSource,
-        book: LedgerBook,
+        book: WrittenBook,
         prices: PriceBook,
         *,
         kept_for: timedelta,

@@ -15,7 +15,7 @@ import numpy as np
 
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
 from trilens.model.errors import TrilensError
-from trilens.serve.own_queries import Matrix, Times, answer_from
+from trilens.serve.own_queries import Matrix, Times
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from trilens.serve.asked_loop import AskedLoop
     from trilens.serve.own_queries import OwnQueries
 
     _T = TypeVar("_T")
@@ -121,10 +122,10 @@ class LedgerSignals:
 
     def __init__(self, queries: OwnQueries) -> None:
         self._queries = queries
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AskedLoop | None = None
         self._kept: dict[_Piece, _Read] = {}
 
-    def ask_in(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ask_in(self, loop: AskedLoop) -> None:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
         self._loop = loop
 
@@ -158,7 +159,7 @@ class LedgerSignals:
 
     def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
         """Raises only while the server stops: an hour would be booked as one that nobody told of."""
-        return _alone(asked) if self._loop is None else answer_from(self._loop, asked, _HOUR_S)
+        return _alone(asked) if self._loop is None else self._loop.answer(asked, _HOUR_S)
 
 
 def _alone(asked: Coroutine[Any, Any, _T]) -> _T:
@@ -190,9 +191,9 @@ class _Asking:
         active, busy, watts, reasons = await asyncio.gather(*map(self._figure, figures))
         # With MIG there is no utilisation, and without SM_ACTIVE, which is off by default, there may be this.
         if not {*watts.keys, *reasons.keys} <= {*active.keys}:
-            active = _filled(active, await self._figure(_ENGINE))
+            active = await _filled(active, await self._figure(_ENGINE))
         if not {*active.keys} <= {*busy.keys}:
-            busy = _filled(busy, await self._figure(_TENSOR))
+            busy = await _filled(busy, await self._figure(_TENSOR))
         rows = {key: row for row, key in enumerate(_all_keys([active, busy, watts, reasons]))}
         ran = self._spread(active, rows)
         return GpuMinutes(
@@ -236,7 +237,7 @@ class _Asking:
         if not len(silent):
             return recorded
         raw = await self._matrix(figure.name, figure.raw, _GPU, first=int(silent[0]), last=int(silent[-1]))
-        return _filled(recorded, raw)
+        return await _filled(recorded, raw)
 
     async def _matrix(
         self,
@@ -308,10 +309,12 @@ def _all_keys(found: Sequence[Matrix]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(key for one in found for key in one.keys))
 
 
-def _filled(first: Matrix, second: Matrix) -> Matrix:
-    """What the first does not say, as the second says it."""
-    if not second.keys:
-        return first
+async def _filled(first: Matrix, second: Matrix) -> Matrix:
+    """What the first does not say, as the second says it. Of a fleet: in a thread, no loop waits."""
+    return await asyncio.to_thread(_fill, first, second) if second.keys else first
+
+
+def _fill(first: Matrix, second: Matrix) -> Matrix:
     rows = {key: row for row, key in enumerate(_all_keys([first, second]))}
     values = np.full((len(rows), second.values.shape[1]), np.nan)
     values[: len(first.keys)] = first.values

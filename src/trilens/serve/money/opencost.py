@@ -16,6 +16,8 @@ from trilens.ledger.answers.opencost import IDLE, UNALLOCATED, allocations
 from trilens.model.errors import TrilensError
 from trilens.model.ledger import HOUR_MS, as_amount
 from trilens.model.ledger_sums import Window
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.sight import sight_of
 from trilens.serve.envelope import JSON
 from trilens.serve.money.opencost_params import (
     read_filter,
@@ -101,7 +103,7 @@ class OpenCostApi:
         span = read_window(params, datetime.fromtimestamp(now_ms / 1000, UTC))
         sets, by, idle = read_sets(params, span), read_properties(params), read_idle(params)
         where = read_filter(params)
-        book = self._book
+        book = seen_book(self._book, sight_of(request))
 
         def body(guard: QueryGuard) -> bytes:
             data, unpriced_ms = [], 0

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable
 
-    from starlette.routing import Route
+    from trilens.serve.asked_loop import AskedLoop
+    from trilens.serve.routes import GuardedRoute
 
 
 class PageApi:
     """What every viewer shares is made before anybody asks: by those who mind when there is something new."""
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         raise NotImplementedError
 
-    def begun(self, loop: asyncio.AbstractEventLoop) -> None:
+    def begun(self, loop: AskedLoop) -> None:
         """The server begins, and answers in this loop."""
 
     def looked(self) -> None:
@@ -31,14 +31,14 @@ class PageApis:
     def __init__(self, each: Iterable[PageApi] = ()) -> None:
         self._each = [*each]
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [one for api in self._each for one in api.routes()]
 
     def add(self, late: PageApi) -> None:
         """One that needs the routes of all others."""
         self._each.append(late)
 
-    def begun(self, loop: asyncio.AbstractEventLoop) -> None:
+    def begun(self, loop: AskedLoop) -> None:
         for one in self._each:
             one.begun(loop)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.checkup.evidence import Evidence
 from trilens.serve.checkup.finding import Layer
-from trilens.serve.checkup.layers import OF_A_SERVER, examined
+from trilens.serve.checkup.layers import OF_A_SERVER, examine_layers
 from trilens.serve.checkup.unconnected import UNCONNECTED
 from trilens.serve.envelope import accepts_gzip, pack, packed_response, success
 from trilens.serve.pages.apis import PageApi
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import BaseRoute, Route
+    from starlette.routing import BaseRoute
 
     from trilens.serve.checkup.evidence import Server
     from trilens.serve.checkup.finding import Examined, Finding
+    from trilens.serve.routes import GuardedRoute
 
     State = Literal["problem", "note", "unconnected", "ok"]
 
@@ -52,12 +53,12 @@ class DoctorApi(PageApi):
         self._last: DoctorAnswer | None = None
         self._made_s = 0.0
         self._looking: asyncio.Task[DoctorAnswer] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: AskedLoop | None = None
 
-    def begun(self, loop: asyncio.AbstractEventLoop) -> None:
+    def begun(self, loop: AskedLoop) -> None:
         self._loop = loop
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[GuardedRoute]:
         return [route("/api/doctor", self.examine)]
 
     async def examine(self, request: Request) -> Response:
@@ -70,8 +71,7 @@ class DoctorApi(PageApi):
         """The fleet was looked at, so there is something to examine: in any thread."""
         is_due = self._last is None or self._clock_s() - self._made_s >= _ALONE_S
         if is_due and self._looking is None and self._loop is not None:
-            with suppress(RuntimeError):  # the server stops, and its loop with it
-                self._loop.call_soon_threadsafe(self._begin)
+            self._loop.soon(self._begin)
 
     def _begin(self) -> asyncio.Task[DoctorAnswer]:
         if self._looking is None:
@@ -90,7 +90,7 @@ class DoctorApi(PageApi):
 
     async def _look(self) -> DoctorAnswer:
         try:
-            server = InsideServer(self._routes, asyncio.get_running_loop())
+            server = InsideServer(self._routes, self._loop or AskedLoop(asyncio.get_running_loop()))
             self._last = await asyncio.to_thread(examination, server)
             self._made_s = self._clock_s()
             return self._last
@@ -102,11 +102,12 @@ def examination(server: Server) -> DoctorAnswer:
     began_ms = clock_ms()
     evidence = Evidence(server)
     layers, found = [], []
-    for layer in OF_A_SERVER:
-        seen = examined(layer, evidence)
-        open_ends = examined(Layer(layer.name, lambda _: "", UNCONNECTED.get(layer.name, ())), evidence)
+    unconnected = [Layer(one.name, lambda _: "", UNCONNECTED.get(one.name, ())) for one in OF_A_SERVER]
+    for seen, open_ends in zip(
+        examine_layers(OF_A_SERVER, evidence), examine_layers(unconnected, evidence), strict=True
+    ):
         of_it = [*_findings(seen, "note"), *_findings(open_ends, "unconnected")]
-        layers.append(DoctorLayer(layer.name, seen.sees, _worst([one.kind for one in of_it])))
+        layers.append(DoctorLayer(seen.layer, seen.sees, _worst([one.kind for one in of_it])))
         found += of_it
     areas = []
     for area in AREAS:

@@ -57,7 +57,7 @@ AREAS: Final = (
         "server",
         "This server",
         "Samples come in, are kept, and are answered from.",
-        ("store", "scrapes"),
+        ("store", "access", "backups", "scrapes"),
     ),
 )
 
@@ -87,6 +87,7 @@ ADVICE: Final = {
         _SETTINGS, "budgets:\n  limits:\n    - {team: vision, amount: 25000, currency: USD}"
     ),
     "rules": Advice(_SHELL, "trilens rules list --failing"),
+    "blind_rules": Advice(_SHELL, "trilens rules list --blind"),
     "receivers": Advice(_SHELL, "trilens receivers"),
     "no_receivers": _RECEIVERS,
     "unheard_incidents": _RECEIVERS,

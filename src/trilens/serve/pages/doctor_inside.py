@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -10,7 +11,9 @@ import orjson
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
 
-from trilens.model.errors import ServerError, TrilensError
+from trilens.model.errors import ServerError, ServerSilent, TrilensError
+from trilens.model.identity import LOCAL
+from trilens.serve.routes import IDENTITY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +21,10 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import Message
 
+    from trilens.serve.asked_loop import AskedLoop
+
+_WITHIN_S: Final = 10.0  # of one question: a healthy one of a large fleet takes a second or two
+_SILENT: Final = "see what it depends on: /readyz says what does not answer"
 _FORM: Final = (b"content-type", b"application/x-www-form-urlencoded")
 
 
@@ -41,7 +48,7 @@ class InsideServer:
     """For threads beside `loop`, in which the routes answer. Nobody is asked for a token: who may ask was
     settled before. An error of ours is the ServerError that a client from outside would have."""
 
-    def __init__(self, routes: Sequence[BaseRoute], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, routes: Sequence[BaseRoute], loop: AskedLoop) -> None:
         self._router = Router(routes)
         self._loop = loop
 
@@ -52,22 +59,39 @@ class InsideServer:
         return self._envelope(self._ask("POST", path, body=urlencode(form).encode()))
 
     def probe(self, path: str) -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(self._ask("GET", path).content)
-        return found
+        return self._read(self._ask("GET", path))
 
     def fetch(self, path: str) -> Inside:
         return self._ask("GET", path)
 
     def _envelope(self, answer: Inside) -> dict[str, Any]:
-        envelope: dict[str, Any] = orjson.loads(answer.content)
+        envelope = self._read(answer)
         if envelope.get("status") != "success":  # as another server put it, which has the samples
             raise ServerError(str(envelope.get("error", f"HTTP {answer.status}")))
         return envelope
 
-    def _ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> Inside:
-        asking = asyncio.run_coroutine_threadsafe(self._answer(method, path, query, body), self._loop)
+    def _read(self, answer: Inside) -> dict[str, Any]:
+        """What another server answers, which has the samples, is passed on as it came."""
         try:
-            return asking.result()
+            found = orjson.loads(answer.content)
+        except orjson.JSONDecodeError as e:
+            raise ServerError(f"the answer was HTTP {answer.status}, and not in JSON", hint=_SILENT) from e
+        if not isinstance(found, dict):
+            raise ServerError(f"the answer was HTTP {answer.status}, and no JSON object", hint=_SILENT)
+        return found
+
+    def _ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> Inside:
+        try:
+            asking = self._loop.ask(self._answer(method, path, query, body))
+        except RuntimeError as e:
+            raise ServerSilent(f"{path} is not asked any more: the server stops") from e
+        try:
+            return asking.result(_WITHIN_S)
+        except TimeoutError as e:
+            asking.cancel()
+            raise ServerSilent(f"{path} did not answer in {_WITHIN_S:g} s", hint=_SILENT) from e
+        except CancelledError as e:
+            raise ServerSilent(f"{path} did not answer: the server stops") from e
         except TrilensError as e:
             raise ServerError(e.message, hint=e.hint) from e
         except HTTPException as e:
@@ -75,6 +99,7 @@ class InsideServer:
 
     async def _answer(self, method: str, path: str, query: str, body: bytes) -> Inside:
         scope = {
+            IDENTITY: LOCAL,
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",

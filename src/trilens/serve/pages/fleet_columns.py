@@ -9,6 +9,7 @@ import numpy as np
 
 from trilens.detect.scene import Figure
 from trilens.model.gpu import GpuKey
+from trilens.serve.access.sight import WHOLE
 from trilens.serve.pages.fleet_answers import FleetAnswer, FleetFinding, FleetGpus, FleetNodes, FleetWorkload
 from trilens.serve.pages.fleet_health import GpuFindings, WorkloadHealth
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from trilens.model.incident import Incident
     from trilens.model.machine import Machine
     from trilens.model.workload import WorkloadKey
+    from trilens.serve.access.sight import Sight
     from trilens.serve.gpu_bindings import GpusNow
     from trilens.serve.pages.fleet_scene import FleetScene
 
@@ -45,6 +47,7 @@ class Seen(NamedTuple):
     machines: Sequence[Machine]
     findings: Sequence[FindingInterval]
     incidents: Sequence[Incident]
+    sight: Sight = WHOLE  # of rows and nodes: all else is cut already
 
 
 class _Row(NamedTuple):
@@ -60,9 +63,10 @@ class _Row(NamedTuple):
 
 
 def fleet_answer(seen: Seen) -> FleetAnswer:
-    rows = _in_order(_rows(seen))
+    rows = _in_order(_own(seen, _rows(seen)))
     machines = {(one.cluster, one.node): one for one in seen.machines}
-    nodes = sorted({row.node for row in rows} | {key for key, one in machines.items() if one.gpus})
+    empty = {key for key, one in machines.items() if one.gpus and _is_whole(key[0], seen.sight)}
+    nodes = sorted({row.node for row in rows} | empty)
     node_places = {key: place for place, key in enumerate(nodes)}
     models = sorted({row.model for row in rows if row.model})
     model_places = {model: place for place, model in enumerate(models)}
@@ -131,6 +135,18 @@ def _rows(seen: Seen) -> list[_Row]:
         state, count = (BLIND, node.expected) if node.lost is None else (LOST, node.lost - len(node.named))
         rows += [_Row((node.cluster, node.node), "", None, "", "", state, None, None, 0)] * max(count, 0)
     return rows
+
+
+def _own(seen: Seen, rows: list[_Row]) -> list[_Row]:
+    """Of clusters that are seen whole all, of others what own workloads hold."""
+    if seen.sight.is_whole:
+        return rows
+    own = {job.workload for job in seen.scene.jobs} if seen.scene is not None else set()
+    return [row for row in rows if _is_whole(row.node[0], seen.sight) or row.workload in own]
+
+
+def _is_whole(cluster: str, sight: Sight) -> bool:
+    return sight.teams is None and sight.shows_cluster(cluster)
 
 
 def _in_order(rows: Sequence[_Row]) -> list[_Row]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from trilens.serve.access.seen_trouble import seen_findings, seen_incidents
+from trilens.serve.access.sight import WHOLE, sight_of
 from trilens.serve.envelope import success
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.fleet_columns import Seen, fleet_answer
+from trilens.serve.pages.fleet_scene import seen_jobs
 from trilens.serve.pages.shared_answer import SharedAnswer
 from trilens.serve.routes import route
 
@@ -17,17 +21,18 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-    from trilens.model.finding import FindingInterval
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.serve.detection.keeper import DetectionState
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.intakes import Intakes
     from trilens.serve.pages.fleet_machines import KnownMachines
     from trilens.serve.pages.fleet_scene import KeptScene
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
 
 PATH: Final = "/api/fleet"
 _OLD_MS: Final = 60_000  # looks are 5 s apart
@@ -41,6 +46,7 @@ class FleetApi(PageApi):
         scene: KeptScene,
         gpus: GpuBindings,
         machines: KnownMachines,
+        workloads: Workloads,
         detection: Callable[[], DetectionState],
         incidents: Callable[[], Sequence[Incident]],
         intakes: Intakes | None,
@@ -49,36 +55,42 @@ class FleetApi(PageApi):
         self._scene = scene
         self._gpus = gpus
         self._machines = machines
+        self._workloads = workloads
         self._detection = detection
         self._incidents = incidents
         self._intakes = intakes
         self._questions = questions
-        self._shared = SharedAnswer(self._body, questions)
+        self._shared = SharedAnswer(partial(self._body, WHOLE), questions)
 
-    def routes(self) -> list[Route]:
-        return [route(PATH, self.show)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route(PATH, self.show, narrowed=True)]
 
     def looked(self) -> None:
         """Made anew while nobody waits."""
         self._shared.looked()
 
     async def show(self, request: Request) -> Response:
-        return await self._shared.answer(request)
+        sight = sight_of(request)
+        if sight.is_whole:
+            return await self._shared.answer(request)
+        return await self._questions.answer_bytes(request, partial(self._body, sight))
 
-    def _body(self, guard: QueryGuard) -> bytes:
-        warnings = self._intakes.warnings() if self._intakes is not None else []
+    def _body(self, sight: Sight, guard: QueryGuard) -> bytes:
+        troubles = self._intakes.warnings() if self._intakes is not None else []
         now = self._gpus.now
         if now.trouble:
-            warnings.append(f"GPUs may be shown as they were: {now.trouble}")
+            troubles.append(f"GPUs may be shown as they were: {now.trouble}")
+        warnings = sight.warnings(troubles)
         warnings += look_warnings(self._scene, self._questions.now_ms())
-        findings: Sequence[FindingInterval] = self._detection().open
+        findings = seen_findings(self._detection().open, self._workloads, sight, guard)
         seen = Seen(
-            self._scene.now,
+            seen_jobs(self._scene.now, sight),
             now,
             self._gpus.held,
             self._machines.lasting(guard),
             findings,
-            self._incidents(),
+            seen_incidents(self._incidents(), self._workloads, sight, guard),
+            sight,
         )
         return success(msgspec.json.encode(fleet_answer(seen)), warnings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trilens.detect.watch import Changes
     from trilens.model.run import RunId
     from trilens.model.workload import PodKey, WorkloadKey
+    from trilens.serve.access.sight import Sight
 
     Values = NDArray[np.float64]
 
@@ -83,6 +84,16 @@ class KeptScene:
                 scene.now_ms, Telemetry(telemetry.places, telemetry.times_ms[:0], {}), scene.jobs, scene.nodes
             ),
         )
+
+
+def seen_jobs(scene: FleetScene | None, sight: Sight) -> FleetScene | None:
+    """With the jobs that are seen: whose one is that is in no workload, nobody knows."""
+    if scene is None or sight.is_whole:
+        return scene
+    own = [
+        one for one in scene.jobs if one.workload is not None and sight.shows(one.workload.cluster, one.team)
+    ]
+    return replace(scene, jobs=own)
 
 
 def _last_said(values: NDArray[np.float32]) -> Values:

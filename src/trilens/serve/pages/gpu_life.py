@@ -9,6 +9,10 @@ from trilens.ledger.answers.cost import by_keys, whole_hours
 from trilens.model.errors import NotFound, TrilensError
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.workload import GpuUuid
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.seen_trouble import seen_findings
+from trilens.serve.access.seen_workloads import seen_workloads
+from trilens.serve.access.sight import sight_of
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.money.cost_view import amount_text
 from trilens.serve.money.spending_answer import BucketAnswer
@@ -23,6 +27,7 @@ from trilens.serve.pages.gpu_life_answers import (
     ReportingSpan,
 )
 from trilens.serve.pages.gpu_life_curves import life_curves, moments
+from trilens.serve.pages.gpu_life_seen import own_events, own_time
 from trilens.serve.routes import route
 from trilens.store.workloads import Span
 
@@ -31,18 +36,19 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.ledger.source import LedgerBook
     from trilens.model.gpu import BindingInterval, Gpu, GpuInterval
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.serve.detection.finding_log import FindingLog
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.pages.gpu_life_curves import Asks
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
-    from trilens.store.workloads import WorkloadRecords
 
 PATH: Final = "/api/gpus/{uuid}/life"
 _SHOWN_MS: Final = 12 * 3_600_000
@@ -57,7 +63,7 @@ class GpuLifeApi(PageApi):
     def __init__(
         self,
         gpus: GpuRecords,
-        workloads: WorkloadRecords,
+        workloads: Workloads,
         events: EventRecords,
         findings: FindingLog,
         book: LedgerBook,
@@ -74,29 +80,31 @@ class GpuLifeApi(PageApi):
         self._bindings = bindings
         self._questions = questions
 
-    def routes(self) -> list[Route]:
-        return [route(PATH, self.show)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route(PATH, self.show, narrowed=True)]
 
     async def show(self, request: Request) -> Response:
         params = await self._questions.params(request)
         uuid = request.path_params["uuid"]
         from_ms, to_ms = params.span_ms(self._questions.now_ms(), _SHOWN_MS)
         warnings: list[str] = []
-        is_one = _UUID.fullmatch(uuid) is not None
+        is_one, sight = _UUID.fullmatch(uuid) is not None, sight_of(request)
         curves = await self._curves(uuid, (from_ms, to_ms), warnings) if is_one else _NO_CURVES
 
         def read(guard: QueryGuard) -> GpuLife:
             known = self._gpus.gpus_named({uuid}, to_ms, guard) if is_one else []
-            if not known:
-                raise NotFound(f"no GPU {uuid!r} is known at that time", hint="/api/fleet has them all")
+            if not any(sight.shows_cluster(one.gpu.cluster) for one in known):
+                raise _no_gpu(uuid)
             gpu, places, span = known[-1].gpu, [one.gpu for one in known], (from_ms, to_ms)
             with self._questions.runner.side_by_side.reading(guard) as reads:
-                spent = reads.begin(lambda: self._buckets(uuid, span, guard))
-                happened = reads.begin(lambda: self._what_happened(places, span, warnings, guard))
-                found = reads.begin(lambda: self._found(uuid, span))
-                held = self._held(self._gpus.bindings_on(uuid, *span, guard), span, guard)
+                spent = reads.begin(lambda: self._buckets(sight, uuid, span, guard))
+                happened = reads.begin(lambda: self._what_happened(sight, places, span, warnings, guard))
+                found = reads.begin(lambda: self._found(sight, uuid, span, guard))
+                held = self._held(sight, self._gpus.bindings_on(uuid, *span, guard), span, guard)
                 (buckets, currency), events, findings = spent(), happened(), found()
-            return GpuLife(
+            if sight.teams is not None and not held:
+                raise _no_gpu(uuid)
+            life = GpuLife(
                 uuid,
                 gpu.cluster,
                 gpu.node,
@@ -114,6 +122,7 @@ class GpuLifeApi(PageApi):
                 buckets,
                 currency,
             )
+            return life if sight.teams is None else own_time(life)
 
         return await self._questions.answer(request, read, warnings)
 
@@ -127,14 +136,16 @@ class GpuLifeApi(PageApi):
         return LOST if is_lost else SILENT
 
     def _held(
-        self, bindings: Sequence[BindingInterval], span: tuple[int, int], guard: QueryGuard
+        self, sight: Sight, bindings: Sequence[BindingInterval], span: tuple[int, int], guard: QueryGuard
     ) -> list[HeldSpan]:
         pods = {(one.binding.pod.namespace, one.binding.pod.name, one.binding.pod.uid) for one in bindings}
-        members = self._workloads.members_among(pods, Span(*span), guard)
+        members = seen_workloads(self._workloads, sight).members_among(pods, Span(*span), guard)
         workloads = {one.membership.pod: one.membership.workload for one in members}
         found = []
         for one in bindings:
             pod, key = one.binding.pod, workloads.get(one.binding.pod)
+            if key is None and not sight.is_whole:
+                continue
             share = one.binding.share
             found.append(
                 HeldSpan(
@@ -151,18 +162,24 @@ class GpuLifeApi(PageApi):
         return found
 
     def _what_happened(
-        self, places: Sequence[Gpu], span: tuple[int, int], warnings: list[str], guard: QueryGuard
+        self,
+        sight: Sight,
+        places: Sequence[Gpu],
+        span: tuple[int, int],
+        warnings: list[str],
+        guard: QueryGuard,
     ) -> list[LifeEvent]:
         """Newest first."""
         told = self._events.of_gpu(places, *span, limit=_EVENTS_SHOWN + 1, guard=guard)
         if len(told) > _EVENTS_SHOWN:
             warnings.append(f"only the latest {_EVENTS_SHOWN:,} events are shown: a shorter span has others")
-        return [
-            LifeEvent(one.t_ms, one.kind.value, one.code, one.title, one.asks, one.text)
-            for one in told[:_EVENTS_SHOWN]
-        ]
+        told = told[:_EVENTS_SHOWN]
+        if sight.teams is not None:
+            return own_events(told, self._workloads, sight, guard)
+        return [LifeEvent(one.t_ms, one.kind.value, one.code, one.title, one.asks, one.text) for one in told]
 
-    def _found(self, uuid: str, span: tuple[int, int]) -> list[LifeFinding]:
+    def _found(self, sight: Sight, uuid: str, span: tuple[int, int], guard: QueryGuard) -> list[LifeFinding]:
+        every = self._findings.during(*span, naming=GpuUuid(uuid))
         return [
             LifeFinding(
                 one.key.id,
@@ -173,7 +190,7 @@ class GpuLifeApi(PageApi):
                 one.finding.onset_ms,
                 one.ended_ms,
             )
-            for one in self._findings.during(*span, naming=GpuUuid(uuid))
+            for one in seen_findings(every, self._workloads, sight, guard)
             if one.finding.subject.gpu == uuid
         ][::-1]
 
@@ -185,11 +202,11 @@ class GpuLifeApi(PageApi):
             return _NO_CURVES
 
     def _buckets(
-        self, uuid: str, span: tuple[int, int], guard: QueryGuard
+        self, sight: Sight, uuid: str, span: tuple[int, int], guard: QueryGuard
     ) -> tuple[list[BucketAnswer], str | None]:
         """In whole hours, which is what the ledger has."""
         window = Window(*whole_hours(*span), {Dimension.GPU: (uuid,)})
-        sums = by_keys(self._book.sums([Dimension.BUCKET], window, guard=guard))
+        sums = by_keys(seen_book(self._book, sight).sums([Dimension.BUCKET], window, guard=guard))
         currencies = sorted({one.currency for one in sums if one.currency})
         shown = [
             BucketAnswer(
@@ -201,6 +218,10 @@ class GpuLifeApi(PageApi):
             if not one.currency or one.currency == currencies[0]
         ]
         return shown, currencies[0] if currencies else None
+
+
+def _no_gpu(uuid: str) -> NotFound:
+    return NotFound(f"no GPU {uuid!r} is known at that time", hint="/api/fleet has them all")
 
 
 def _within(known: Iterable[GpuInterval], span: tuple[int, int]) -> list[GpuInterval]:

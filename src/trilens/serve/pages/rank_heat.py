@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from trilens.model.errors import RequestError
+from trilens.serve.access.sight import sight_of
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.rank_heat_answers import RankHeatAnswer
 from trilens.serve.pages.rank_heat_columns import HeatColumns
@@ -16,18 +17,18 @@ from trilens.serve.pages.timeline_grid import Grid, asked_span, told
 from trilens.serve.routes import route
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.model.query import QueryGuard
     from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_grid import Floats
-    from trilens.serve.pages.timeline_subject import Subjects
+    from trilens.serve.pages.timeline_subject import Subject, Subjects
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
 
 PATH: Final = "/api/workloads/{cluster}/{namespace}/{kind}/{name}/ranks"
 _HALF_A_DAY_MS: Final = 43_200_000
@@ -44,8 +45,8 @@ class RankHeatApi(PageApi):
         self._questions = questions
         self._columns = HeatColumns(subjects.grids)
 
-    def routes(self) -> list[Route]:
-        return [route(PATH, self.ranks)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route(PATH, self.ranks, narrowed=True)]
 
     async def ranks(self, request: Request) -> Response:
         params = await self._questions.params(request)
@@ -57,9 +58,11 @@ class RankHeatApi(PageApi):
             raise RequestError(f'invalid parameter "measure": {measure!r} is neither own nor step')
         grid = Grid.over(*asked_span(params, now_ms, _HALF_A_DAY_MS), columns)
         warnings: list[str] = []
+        sight = sight_of(request)
 
         def read(guard: QueryGuard) -> RankHeatAnswer:
-            found = self._heat(wanted, grid, rows, measure, now_ms, guard)
+            subject = self._subjects.find(wanted, now_ms, guard, sight)
+            found = self._heat(subject, grid, rows, measure, now_ms, guard)
             if len(found.ranks) < found.ranks_known:
                 warnings.append(
                     f"{len(found.ranks):,} of {found.ranks_known:,} ranks: the worst, and some of the others"
@@ -70,14 +73,13 @@ class RankHeatApi(PageApi):
 
     def _heat(
         self,
-        wanted: Mapping[str, str],
+        subject: Subject,
         grid: Grid,
         rows: int,
         measure: str | None,
         now_ms: int,
         guard: QueryGuard,
     ) -> RankHeatAnswer:
-        subject = self._subjects.find(wanted, now_ms, guard)
         runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
         if not runs:
             return _nothing(grid)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from trilens.model.errors import NotFound
+from trilens.promql.bounded import bounded
+from trilens.serve.access.sight import WHOLE, sight_of
 from trilens.serve.envelope import success
 from trilens.serve.own_queries import Times
 from trilens.serve.pages import services_curves as curves
@@ -25,11 +27,12 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.alert.slo.file import Objective
+    from trilens.serve.access.sight import Sight
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
     from trilens.settings.tree import Settings
 
 _FRESH_S: Final = 12.0  # the next look is due, and makes the next one
@@ -72,8 +75,8 @@ class ServicesApi(PageApi):
         self._made: tuple[float, bytes] | None = None
         self._making: asyncio.Task[bytes] | None = None
 
-    def routes(self) -> list[Route]:
-        return [route("/api/services", self.every), route(_ONE, self.one)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route("/api/services", self.every, narrowed=True), route(_ONE, self.one, narrowed=True)]
 
     def looked(self) -> None:
         """The fleet was looked at: in any thread."""
@@ -82,9 +85,9 @@ class ServicesApi(PageApi):
                 self._loop.call_soon_threadsafe(self._begin)
 
     async def every(self, request: Request) -> Response:
-        params = await self._questions.params(request)
-        if params.first("at"):
-            body = await self._body(params.moment_ms("at", self._questions.now_ms()))
+        params, sight = await self._questions.params(request), sight_of(request)
+        if params.first("at") or not sight.is_whole:
+            body = await self._body(params.moment_ms("at", self._questions.now_ms()), sight)
         else:
             body = await self._body_now()
         return await self._questions.answer_bytes(request, lambda _guard: body)
@@ -110,11 +113,15 @@ class ServicesApi(PageApi):
         finally:
             self._making = None
 
-    async def _body(self, at_ms: int) -> bytes:
-        found = await self._queries.matrix(figures.query(), Times(at_ms, 1, 1), figures.LABELS)
+    async def _body(self, at_ms: int, sight: Sight = WHOLE) -> bytes:
+        asked = bounded(figures.query(), sight.matchers)
+        found = await self._queries.matrix(asked, Times(at_ms, 1, 1), figures.LABELS)
 
         def told() -> bytes:
-            return success(msgspec.json.encode(figures.services(found, self._objectives(), at_ms)))
+            services = figures.services(found, self._objectives(), at_ms)
+            if not sight.is_whole:  # objectives that nothing of his is measured by are others'
+                services = msgspec.structs.replace(services, unmatched=[])
+            return success(msgspec.json.encode(services))
 
         return await asyncio.to_thread(told)
 
@@ -124,14 +131,16 @@ class ServicesApi(PageApi):
         cluster, namespace, name = (request.path_params[part] for part in ("cluster", "namespace", "name"))
         key = figures.ServiceKey(_told(cluster), _told(namespace), name)
         times, objectives = curves.times_of(from_ms, to_ms), await asyncio.to_thread(self._objectives)
-        at_end = await self._queries.matrix(figures.query(key), Times(to_ms, 1, 1), figures.LABELS)
+        own = sight_of(request).matchers
+        asked = bounded(figures.query(key), own)
+        at_end = await self._queries.matrix(asked, Times(to_ms, 1, 1), figures.LABELS)
         found = await asyncio.to_thread(figures.one_service, at_end, objectives, key)
         if found is None:
             raise NotFound(
                 f"nothing serves as {name!r} in namespace {namespace!r} of cluster {cluster!r} then",
                 hint="see /api/services for those that do",
             )
-        query = curves.query_of(key, found.named_by, times.step_ms)
+        query = bounded(curves.query_of(key, found.named_by, times.step_ms), own)
         over_time = await self._queries.matrix(query, times, curves.LABELS)
 
         def read(_guard: object) -> ServiceDetail:

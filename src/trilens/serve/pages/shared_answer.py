@@ -55,7 +55,9 @@ class SharedAnswer:
         self._lock = threading.Lock()
         self._made: _Made | None = None
         self._asked_s: float | None = None
-        self._is_due = False
+        self._planning = threading.Lock()
+        self._is_due = False  # one waits to be made, or is being made
+        self._looks = 0
 
     async def answer(self, request: Request) -> Response:
         runner, gzip = self._questions.runner, accepts_gzip(request)
@@ -76,22 +78,33 @@ class SharedAnswer:
         is_watched = self._asked_s is not None and now_s - self._asked_s <= _WATCHED_S
         is_old = made is None or now_s - made.at_s >= _SELDOM_S
         if is_watched or (for_nobody and is_old):
+            with self._planning:
+                self._looks += 1
             self._make_later()
 
     def _make_later(self) -> None:
-        if not self._is_due:
+        with self._planning:
+            if self._is_due:
+                return
             self._is_due = True
-            self._questions.runner.later(self._prepare)
+        self._questions.runner.later(self._prepare)
 
     def _prepare(self, guard: QueryGuard) -> None:
-        try:
-            with self._lock:
+        """And once more after it, where the fleet was looked at meanwhile: this one may be of before. What
+        takes long waits for the next look, or it would be made all the time."""
+        with self._lock:
+            looks, began_s = self._looks, self._clock_s()
+            try:
                 body = self._make(guard)
                 self._made = _Made(
                     self._clock_s(), FRESH_S, OLD_S, {False: (body, False), True: pack(body, gzip=True)}
                 )
-        finally:
-            self._is_due = False
+            finally:
+                with self._planning:
+                    self._is_due = False
+                    is_of_before = self._looks != looks
+                if is_of_before and self._clock_s() - began_s <= LASTS_S:
+                    self._make_later()
 
     def _body(self, guard: QueryGuard, gzip: bool) -> tuple[bytes, bool]:
         with self._lock:  # who comes meanwhile waits for this one instead of making his own

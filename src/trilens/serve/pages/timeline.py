@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 
 from trilens.model.errors import NotFound, TrilensError
+from trilens.serve.access.seen_book import seen_book
+from trilens.serve.access.seen_trouble import seen_incidents
+from trilens.serve.access.sight import sight_of
 from trilens.serve.envelope import success
 from trilens.serve.event_answers import WorkloadName
 from trilens.serve.pages.apis import PageApi
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.ledger.source import LedgerBook
     from trilens.model.event import EventRecord
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
     from trilens.model.workload import WorkloadKey
+    from trilens.serve.access.sight import Sight
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_answers import (
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
     from trilens.serve.pages.timeline_grid import Grid
     from trilens.serve.pages.timeline_subject import Subject, Subjects
     from trilens.serve.questions import Questions
+    from trilens.serve.routes import GuardedRoute
     from trilens.store.gpus import GpuRecords
     from trilens.store.step_grids import StepTimes
 
@@ -71,6 +76,7 @@ _INCIDENTS: Final = 1_000
 class Events(Protocol):
     def of_pods(
         self,
+        cluster: str,
         pods: Iterable[tuple[str, str, str]],
         from_ms: int,
         to_ms: int,
@@ -146,20 +152,21 @@ class TimelineApi(PageApi):
         self._steps = RankSteps(sources.subjects.grids)
         self._work = WorkOfSteps(sources.subjects.grids)
 
-    def routes(self) -> list[Route]:
-        return [route(PATH, self.timeline)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route(PATH, self.timeline, narrowed=True)]
 
     async def timeline(self, request: Request) -> Response:
         params = await self._questions.params(request)
         now_ms = self._questions.now_ms()
         grid, rank = asked_grid(params, now_ms, _HALF_A_DAY_MS), asked_rank(params)
-        runner, wanted = self._questions.runner, request.path_params
-        guard = runner.guard()
-        subject = await runner.run(request, guard, lambda: self._sources.subjects.find(wanted, now_ms, guard))
+        runner, wanted, sight = self._questions.runner, request.path_params, sight_of(request)
+        guard, subjects = runner.guard(), self._sources.subjects
+        subject = await runner.run(request, guard, lambda: subjects.find(wanted, now_ms, guard, sight))
         was_there = np.array([bool(placed) for placed in placed_pods(subject.history, grid, now_ms)])
         warnings: list[str] = []
+        layers = partial(self._read, sight, subject, grid, rank, now_ms, warnings, guard)
         read, sums = await asyncio.gather(
-            runner.run(request, guard, lambda: self._read(subject, grid, rank, now_ms, warnings, guard)),
+            runner.run(request, guard, layers),
             self._sums(subject, was_there, grid, warnings),
         )
         gpus = await self._gpus(request, read, sums, was_there, grid, warnings)
@@ -216,6 +223,7 @@ class TimelineApi(PageApi):
 
     def _read(
         self,
+        sight: Sight,
         subject: Subject,
         grid: Grid,
         rank: int | None,
@@ -224,16 +232,21 @@ class TimelineApi(PageApi):
         guard: QueryGuard,
     ) -> _Read:
         sources, grids = self._sources, self._sources.subjects.grids
+        book = seen_book(sources.book, sight)
         runs = [one for one in subject.runs if one.started_ms < grid.end_ms]
         pods = {one.membership.pod[1:] for one in subject.history.members}
         span = (grid.start_ms, min(grid.end_ms, now_ms))
         with self._questions.runner.side_by_side.reading(guard) as reads:
             begin = reads.begin
-            money = begin(lambda: money_layer(sources.book, subject.key, subject.life, grid, guard))
+            money = begin(lambda: money_layer(book, subject.key, subject.life, grid, guard))
             processes = begin(
                 lambda: sources.subjects.runs.processes([one.run for one in runs[-1:]], guard=guard)
             )
-            events = begin(lambda: sources.events.of_pods(pods, *span, limit=EVENTS_READ, guard=guard))
+            events = begin(
+                lambda: sources.events.of_pods(
+                    subject.key.cluster, pods, *span, limit=EVENTS_READ, guard=guard
+                )
+            )
             incidents = begin(
                 lambda: sources.incidents.during(*span, naming=subject.key, limit=_INCIDENTS, guard=guard)
             )
@@ -252,7 +265,11 @@ class TimelineApi(PageApi):
                 subject,
                 program,
                 platform_layer(subject.history, events(), grid, now_ms),
-                troubles(subject.key, incidents(), findings()),
+                troubles(
+                    subject.key,
+                    seen_incidents(incidents(), sources.subjects.workloads, sight, guard),
+                    findings(),
+                ),
                 money(),
                 own,
             )

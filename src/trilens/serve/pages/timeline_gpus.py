@@ -242,8 +242,12 @@ def _lay(
     factor: float = 1.0,
     held: Mapping[str, Bools] | None = None,
 ) -> None:
-    """Where nothing is known yet, and of what was held then."""
-    for key, line in zip(told_by.keys, told_by.values, strict=True):
-        row = values[rows[key[0]]]
-        is_wanted = np.isnan(row) if held is None else np.isnan(row) & held[key[0]]
-        row[is_wanted] = line[is_wanted] * factor
+    """Where nothing is known yet, and of what was held then. Each is told once."""
+    if not told_by.keys:
+        return
+    at = [rows[uuid] for (uuid,) in told_by.keys]
+    known = values[at]
+    is_wanted = np.isnan(known)
+    if held is not None:
+        is_wanted &= [held[uuid] for (uuid,) in told_by.keys]
+    values[at] = np.where(is_wanted, told_by.values * factor, known)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from trilens.model.errors import RequestError
+from trilens.serve.access.seen_trouble import seen_findings, seen_incidents
+from trilens.serve.access.sight import WHOLE, sight_of
 from trilens.serve.envelope import success
 from trilens.serve.pages.apis import PageApi
 from trilens.serve.pages.fleet_map import look_warnings
+from trilens.serve.pages.fleet_scene import seen_jobs
 from trilens.serve.pages.shared_answer import SharedAnswer
 from trilens.serve.pages.workload_table_rows import Known, gone_workloads, workload_table
 from trilens.serve.routes import route
@@ -23,10 +27,11 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
     from trilens.model.incident import Incident
     from trilens.model.query import QueryGuard
+    from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.serve.detection.keeper import DetectionState
     from trilens.serve.gpu_bindings import GpuBindings
     from trilens.serve.incidents.workload_costs import WorkloadCosts
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from trilens.serve.pages.workload_table_money import WorkloadMoney
     from trilens.serve.pages.workload_table_rows import GoneWorkload
     from trilens.serve.questions import Questions
-    from trilens.store.workloads import WorkloadRecords
+    from trilens.serve.routes import GuardedRoute
 
 PATH: Final = "/api/workload-table"
 STATES: Final = ("running", "all")
@@ -49,7 +54,7 @@ class WorkloadTableApi(PageApi):
     def __init__(
         self,
         scene: KeptScene,
-        records: WorkloadRecords,
+        records: Workloads,
         money: WorkloadMoney,
         costs: WorkloadCosts,
         gpus: GpuBindings,
@@ -70,13 +75,10 @@ class WorkloadTableApi(PageApi):
         self._lock = threading.Lock()
         self._gone: Sequence[GoneWorkload] = ()
         self._gone_read_s: float | None = None
-        self._shared = {
-            "running": SharedAnswer(lambda guard: self._body(guard, with_gone=False), questions),
-            "all": SharedAnswer(lambda guard: self._body(guard, with_gone=True), questions),
-        }
+        self._shared = {state: SharedAnswer(partial(self._body, WHOLE, state), questions) for state in STATES}
 
-    def routes(self) -> list[Route]:
-        return [route(PATH, self.show)]
+    def routes(self) -> list[GuardedRoute]:
+        return [route(PATH, self.show, narrowed=True)]
 
     def looked(self) -> None:
         """Made anew while nobody waits. Those that are gone are seldom asked for."""
@@ -88,22 +90,25 @@ class WorkloadTableApi(PageApi):
         state = params.first("state") or "running"
         if state not in STATES:
             raise RequestError(f'invalid parameter "state": {state!r} is none of {", ".join(STATES)}')
-        return await self._shared[state].answer(request)
+        sight = sight_of(request)
+        if sight.is_whole:
+            return await self._shared[state].answer(request)
+        return await self._questions.answer_bytes(request, partial(self._body, sight, state))
 
-    def _body(self, guard: QueryGuard, *, with_gone: bool) -> bytes:
-        warnings = self._intakes.warnings() if self._intakes is not None else []
+    def _body(self, sight: Sight, state: str, guard: QueryGuard) -> bytes:
+        warnings = sight.warnings(self._intakes.warnings() if self._intakes is not None else [])
         warnings += look_warnings(self._scene, self._questions.now_ms())
         scene = self._scene.now
         with self._lock:
             if scene is not None:
                 self._costs.look(scene.priced, scene.now_ms)
-            gone = self._gone_lately(guard) if with_gone else ()
+            gone = self._gone_lately(guard) if state == "all" else ()
         known = Known(
-            scene,
-            gone,
-            self._detection().open,
-            self._incidents(),
-            self._money.figures(guard),
+            seen_jobs(scene, sight),
+            [one for one in gone if sight.shows(one.key.cluster, one.team)],
+            seen_findings(self._detection().open, self._records, sight, guard),
+            seen_incidents(self._incidents(), self._records, sight, guard),
+            self._money.by(sight).figures(guard),
             Counter(binding.pod for binding in self._gpus.held),
             self._costs.of,
             self._costs.currency,

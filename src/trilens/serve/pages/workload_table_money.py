@@ -13,11 +13,13 @@ from trilens.model.ledger import HOUR_MS, QUANTA_PER_UNIT
 from trilens.model.ledger_sums import Dimension, Window
 from trilens.model.query import QueryGuard
 from trilens.model.workload import WorkloadKey
+from trilens.serve.access.seen_book import seen_book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from trilens.ledger.source import LedgerBook
+    from trilens.serve.access.sight import Sight
 
 _DAY_MS: Final = 24 * HOUR_MS
 _COUNTED_MS: Final = 30 * _DAY_MS
@@ -51,13 +53,32 @@ class WorkloadMoney:
         self._known: Mapping[WorkloadKey, Spent] = {}
         self._read_ms: int | None = None
         self._asked_ms: int | None = None
+        self._seen: dict[Sight, WorkloadMoney] = {}
+
+    def by(self, sight: Sight) -> WorkloadMoney:
+        """What was booked on those who are seen: workloads change hands."""
+        if sight.is_whole:
+            return self
+        with self._lock:
+            if sight not in self._seen:
+                book = seen_book(self._book, sight)
+                self._seen[sight] = WorkloadMoney(book, self._currency, self._now_ms)
+            return self._seen[sight]
 
     def booked(self, now_ms: int) -> None:
         """The open hour was booked just now: in the ledger's thread."""
-        if self._asked_ms is None or now_ms - self._asked_ms > _WATCHED_MS:
+        with self._lock:
+            self._seen = {sight: one for sight, one in self._seen.items() if one._is_watched(now_ms)}
+            others = [*self._seen.values()]
+        for one in others:
+            one.booked(now_ms)
+        if not self._is_watched(now_ms):
             return
         with suppress(TrilensError):  # what is known stays, and who asks next reads it himself
             self._read(now_ms, QueryGuard())
+
+    def _is_watched(self, now_ms: int) -> bool:
+        return self._asked_ms is not None and now_ms - self._asked_ms <= _WATCHED_MS
 
     def figures(self, guard: QueryGuard) -> Mapping[WorkloadKey, Spent]:
         self._asked_ms = now_ms = self._now_ms()

@@ -15,6 +15,7 @@ from trilens.detect.records import RankRecords
 from trilens.detect.watch import Changes, Watch
 from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.resolve.phase_metrics import PhaseSample
+from trilens.serve.asked_loop import AskedLoop
 from trilens.serve.detection.asked import Asked
 from trilens.serve.detection.finding_series import finding_samples
 from trilens.serve.detection.gpu_window import GpuWindow
@@ -95,7 +96,7 @@ class WatchedWorld:
         self._loop = asyncio.new_event_loop()
         self._asking = threading.Thread(target=self._loop.run_forever, name="rehearsal", daemon=True)
         asked = Asked(EmbeddedQueries(store, self._now_ms))
-        asked.ask_in(self._loop)
+        asked.ask_in(AskedLoop(self._loop))
         scenes = Scenes(self._sources(asked))
         self._watch = Watch(_detectors(), quiet_ms=_QUIET_MS)
         self.detection = DetectionKeeper(scenes, self._watch, store.findings, store, clock_ms=self._now_ms)

@@ -9,6 +9,8 @@ import msgspec
 
 from trilens.alert.delivery.receivers.post import Poster
 from trilens.alert.go_time import stamp
+from trilens.model.errors import ReceiverAway
+from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 64  # alerts in a request, as Prometheus has it
 _TEST_MS: Final = 60_000
+_MOST_TOLD: Final = 80  # bytes of an answer
 
 
 class AlertmanagerChannel:
@@ -29,7 +32,10 @@ class AlertmanagerChannel:
         self._poster = Poster(settings.timeout.total_seconds(), settings.tls() if is_tls else None)
 
     def send(self, bodies: Sequence[bytes]) -> None:
-        self._poster.post(self._url, b"[" + b",".join(bodies) + b"]", self._settings.request_headers())
+        said = self._poster.post(self._url, b"[" + b",".join(bodies) + b"]", self._settings.request_headers())
+        if not _is_its_own(said):
+            start = without_passwords(said[:_MOST_TOLD].decode(errors="replace"))
+            raise ReceiverAway(f"it answers as no Alertmanager does: {start!r}")
 
     def test(self) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -43,3 +49,13 @@ class AlertmanagerChannel:
 
     def close(self) -> None:
         self._poster.close()
+
+
+def _is_its_own(said: bytes) -> bool:
+    """Alertmanager says nothing; some that stand in for it say {"status": "success"}. A page to log in at, or
+    whatever else a proxy makes of it, has taken no alert."""
+    try:
+        msgspec.json.decode(said.strip() or b"{}")
+    except msgspec.DecodeError:
+        return False
+    return True

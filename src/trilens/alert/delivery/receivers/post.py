@@ -30,15 +30,15 @@ class Poster:
             timeout=timeout_s, verify=verify, headers={"User-Agent": f"trilens/{__version__}"}
         )
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """Raises ReceiverAway or NotificationRefused."""
+    def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+        """What a good answer says. Raises ReceiverAway or NotificationRefused."""
         sent = {"Content-Type": "application/json", **(headers or {})}
         try:
             answer = self._http.post(url, content=body, headers=sent)
         except (httpx.HTTPError, httpx.InvalidURL) as e:
             raise ReceiverAway(without_passwords(str(e)) or type(e).__name__) from e
         if answer.is_success:
-            return
+            return answer.content
         told = answer.text[:_MOST_TOLD].strip()
         reason = f"HTTP {answer.status_code}" + (f": {without_passwords(told)}" if told else "")
         if answer.status_code in _LATER or answer.status_code >= 500:
