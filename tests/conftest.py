@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _TESTS = Path(__file__).parent
 _WEB = _TESTS / "web"
 _WHOLE = (_TESTS / "together", _WEB)
+_TOLD_OF_OUTPUT = 2_000  # characters of what a test's processes wrote, from their end
 _TAKES_API_SERVER = re.compile(r"\bkubernetes: KubernetesServer")  # the shared one, by the fixture's name
 
 
@@ -77,6 +78,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed:
         report.sections += logs_of_running()
     return report
+
+
+@pytest.hookimpl
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What failed before a test passed at its second run: that is a defect, and nobody sees it else."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_sep("_", f"first try of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
+        for title, text in report.sections:
+            terminalreporter.write_line(f"{title}: {text[-_TOLD_OF_OUTPUT:]}")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from servers import free_port, missing, require_server, running, until
 from trilens_process import clean_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from contextlib import AbstractContextManager
 
 HERE = Path(__file__).parent
@@ -49,10 +49,13 @@ class Shared:
 _SHARED = Shared()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Around all tries of a test: one that is run once more finds its browser and its demo as they were."""
+    ran = yield
     if nextitem is None or HERE not in nextitem.path.parents:
         _SHARED.end()
+    return ran
 
 
 @pytest.fixture(scope="session")
