@@ -45,7 +45,7 @@ _INTERVAL_S: Final = 15
 _GOAL_MS: Final = 500.0
 _EVERY_S: Final = 10.0
 _WARM_S: Final = 1_440.0  # series are made, caches and the recent window fill, the first hour is booked
-# The window gets a chunk for each series every 32 scrapes: this is full within the warming up. Full by
+# The window gets a chunk for each series every 16 scrapes: this is full within the warming up. Full by
 # default it would be later, and until then memory grows as it should.
 _RECENT: Final = "512MiB"
 _PATIENCE_S: Final = 900.0

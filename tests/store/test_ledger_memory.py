@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ledger_books import TUNING, bill, emptied, hour, hour_ms, ledger_engine, row
 
-from trilens.model.ledger import FLEET, HOUR_MS, Bucket
-from trilens.model.ledger_sums import Dimension, Window
+from trilens.model.ledger import FLEET, HOUR_MS, Bucket, NodeBill
+from trilens.model.ledger_sums import Dimension, Sum, Window
 from trilens.store import ledger_memory
 from trilens.store.ledger import Ledger
 
@@ -180,6 +181,38 @@ def test_what_was_deleted_is_forgotten(ledger: Ledger) -> None:
     assert amounts(ledger) == {}
     assert ledger.hours(hour_ms(0), hour_ms(6)) == []
     assert ledger.episodes(WINDOW) == []
+
+
+@pytest.mark.parametrize("others", [(), (3,), (3, 4)], ids=["open", "corrected", "both"])
+def test_of_what_an_hour_was_before_nothing_is_kept(ledger: Ledger, others: tuple[int, ...]) -> None:
+    """Nobody asks for it again: with an open hour that is another every minute it would fill all the room."""
+    kept = []
+    for quanta in range(6, 10):
+        ledger.write_all([hour(at, row(at, quanta=quanta), bills=[bill(at)]) for at in others])
+        ledger.write(open_hour(quanta))
+        amounts(ledger)
+        ledger.bills(hour_ms(3), hour_ms(6))
+        gc.collect()
+        kept.append(sum(isinstance(one, Sum | NodeBill) for one in gc.get_objects()))
+    assert kept[1:] == kept[:1] * 3
+    ledger.delete_before(hour_ms(24 * 40))
+    gc.collect()
+    assert not any(isinstance(one, Sum) for one in gc.get_objects())
+
+
+def test_a_question_of_many_hours_weighs_as_much_as_an_answer(
+    tables: Engine, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names each hour, and could take all memory though its answer is one line."""
+    monkeypatch.setattr("trilens.store.ledger_reads._ALL_LINES", 300)
+    ledger = Ledger(tables)
+    ledger.write_all([hour(at, row(at), bills=[bill(at)]) for at in range(24)])
+    day = Window(hour_ms(0), hour_ms(24))
+    asked = [Window(day.from_ms, day.to_ms, {Dimension.TEAM: (str(name),)}) for name in range(40)]
+    for window in (*asked, asked[0]):
+        reads.begin()
+        ledger.sums((), window)
+    assert reads.told, "the first had to go: forty questions of nine lines each have no room"
 
 
 def test_parts_stand_in_the_order_of_the_whole(ledger: Ledger, tables: Engine) -> None:

@@ -165,12 +165,12 @@ def test_the_latest_of_a_span_are_exact_though_later_ones_fill_the_hour(writer: 
 def test_what_is_forgotten_while_it_is_read_is_not_kept() -> None:
     memory = RememberedAnswers(8, 8)
 
-    def read() -> list[str]:
+    def read() -> tuple[list[str], int]:
         memory.forget()
-        return ["wrong"]
+        return ["wrong"], 2
 
-    assert memory.of("a", read) == ["wrong"]
-    assert memory.of("a", lambda: ["right"]) == memory.of("a", read) == ["right"]
+    assert memory.weighed("a", read) == ["wrong"]
+    assert memory.weighed("a", lambda: (["right"], 2)) == memory.weighed("a", read) == ["right"]
 
 
 def test_memory_has_an_end() -> None:
@@ -178,11 +178,11 @@ def test_memory_has_an_end() -> None:
     reads: list[str] = []
 
     def ask(question: str, lines: int = 3) -> None:
-        def read() -> list[str]:
+        def read() -> tuple[list[str], int]:
             reads.append(question)
-            return [question] * lines
+            return [question] * lines, 1 + lines
 
-        assert memory.of(question, read) == [question] * lines
+        assert memory.weighed(question, read) == [question] * lines
 
     ask("large", 4)
     ask("large", 4)

@@ -19,6 +19,7 @@ from trilens import __version__
 from trilens.model.errors import ConfigError, StoreError
 from trilens.serve.access.build import check_access
 from trilens.serve.access.callers import Callers
+from trilens.serve.c_heap import keep_the_c_heap_small
 from trilens.serve.compose import System
 from trilens.serve.logs import configure_logs
 from trilens.serve.own_health import certificate_ends_s
@@ -56,6 +57,7 @@ def run_server(
 ) -> None:
     """`load` reads the settings, now and again at a reload; `announce` is told the URL once it answers.
     `afterwards` is done meanwhile, in a thread: what nobody who opens a first page waits for."""
+    keep_the_c_heap_small()
     settings = load()
     configure_logs(settings.server)
     sys.setswitchinterval(_SWITCH_S)
@@ -222,7 +224,7 @@ class _Server(CountingServer):
 def _connections(settings: Settings) -> Connections:
     server = settings.server
     most = server.max_connections_per_address or max(1, server.max_connections // 2)
-    return Connections(server.max_connections, most, Callers.through(settings.access.proxy).trusts)
+    return Connections(server.max_connections, most, Callers(settings.access.proxy).trusts)
 
 
 def _certificate_stamp(settings: Settings) -> tuple[tuple[int, int, int] | None, ...]:

@@ -167,6 +167,7 @@ class Ledger:
                 del self._hours[hour_ms]
             self._days.forget_before(until_ms)
             self._reads.changed(gone)
+            self._reads.replaced(gone)
         return deleted
 
     def _write(self, hours: Sequence[LedgerHour], digests: Mapping[int, str], reason: str) -> dict[int, int]:
@@ -206,6 +207,7 @@ class Ledger:
             with self._numbers.naming(number, *instead_of):
                 self._hours[row["hour_ms"]] = Named.of({**row, "written": number})
                 self._astray.pop(row["hour_ms"], None)
+        self._reads.replaced(hour.hour_ms for hour in hours)
         return {row["hour_ms"]: row["revision"] for row in revised}
 
     def _whole(self, hours: Sequence[LedgerHour], numbers: Iterable[int]) -> set[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from trilens.model.errors import QueryTooLarge
 from trilens.model.ledger import HOUR_MS
@@ -30,7 +30,7 @@ from trilens.store.ledger_sums import (
 from trilens.store.remembered_answers import RememberedAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from trilens.model.ledger import NodeBill
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum
@@ -40,11 +40,25 @@ if TYPE_CHECKING:
     from trilens.store.ledger_rows import Named
     from trilens.store.numbered import Numbered
 
-    Numbers = tuple[tuple[int, int], ...]  # of each booked hour when it begins, and what its rows carry
+T = TypeVar("T")
+
+Numbers: TypeAlias = tuple[
+    tuple[int, int], ...
+]  # of each booked hour when it begins, and what its rows carry
 
 _FEW_LINES: Final = 10_000  # with more of them, the engine adds up more quickly
 _ALL_LINES: Final = 100_000  # of about 300 bytes, that are remembered
+_HOURS_A_LINE: Final = 3  # of a question, take as much as a line of an answer
 _MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
+
+
+class _Question(NamedTuple):
+    numbers: Numbers
+    what: tuple[Hashable, ...]
+
+    def is_of_others(self, written: Mapping[int, int | None]) -> bool:
+        """Of rows that are not those that these hours have now."""
+        return any(number != written.get(hour, number) for hour, number in self.numbers)
 
 
 class LedgerReads:
@@ -64,6 +78,12 @@ class LedgerReads:
     def changed(self, hours: Iterable[int]) -> None:
         """What is told of these may be another by now, or is deleted."""
         self._booked.changed(hours)
+
+    def replaced(self, hours: Iterable[int]) -> None:
+        """These have other rows by now, or none: what was found of those before, nobody asks for again. The
+        open hour is another every minute, and without this all answers of a day would be kept."""
+        written = {hour: one.written if (one := self._hours.get(hour)) else None for hour in hours}
+        self._answers.let_go(lambda one: isinstance(one, _Question) and one.is_of_others(written))
 
     def forget(self) -> None:
         """Days were read that had lost rows."""
@@ -95,12 +115,12 @@ class LedgerReads:
                 each = [self._sums(by, part, of_part, counts, guard) for part, of_part in parts]
                 return each[0] if len(each) == 1 else added_up(by, each)
 
-            return self._answers.of(("sums", *by, *_asked(window), numbers), read)
+            return self._answer(_Question(numbers, ("sums", *by, *_asked(window))), read)
 
     def episodes(self, window: Window, *, limit: int = 100, guard: QueryGuard | None = None) -> list[Episode]:
         with self._reading(window.from_ms, window.to_ms) as (counts, numbers):
-            question = ("episodes", limit, *_asked(window), numbers)
-            return self._answers.of(question, lambda: self._episodes(window, limit, counts, guard))
+            question = _Question(numbers, ("episodes", limit, *_asked(window)))
+            return self._answer(question, lambda: self._episodes(window, limit, counts, guard))
 
     def bills(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[NodeBill]:
         with self._reading(from_ms, to_ms) as (counts, numbers):
@@ -108,8 +128,8 @@ class LedgerReads:
                 f"SELECT {BILL_COLUMNS} FROM {BILLS} WHERE {between(from_ms, to_ms)} AND {counts} "
                 "ORDER BY hour_ms, cluster, node"
             )
-            return self._answers.of(
-                ("bills", from_ms, to_ms, numbers),
+            return self._answer(
+                _Question(numbers, ("bills", from_ms, to_ms)),
                 lambda: bills_of(self._engine.query_arrow(statement, guard=guard)),
             )
 
@@ -132,10 +152,17 @@ class LedgerReads:
                 f"SELECT DISTINCT hour_ms FROM {BILLS} "
                 f"WHERE {between(from_ms, to_ms)} AND cluster = {sql.text(cluster)} AND {counts}"
             )
-            return self._answers.of(
-                ("billed", cluster, from_ms, to_ms, numbers),
+            return self._answer(
+                _Question(numbers, ("billed", cluster, from_ms, to_ms)),
                 lambda: self._engine.query_arrow(statement, guard=guard)["hour_ms"].to_pylist(),
             )
+
+    def _answer(self, question: _Question, read: Callable[[], list[T]]) -> list[T]:
+        def weighed() -> tuple[list[T], int]:
+            found = read()
+            return found, 1 + len(question.numbers) // _HOURS_A_LINE + len(found)
+
+        return self._answers.weighed(question, weighed)
 
     def _sums(
         self,
@@ -152,12 +179,13 @@ class LedgerReads:
                     return of_lines(self._lines(hour_ms, numbers, counts, guard), hour_ms, by, window.where)
             return self._read_sums(by, window, counts, guard)
 
-        return self._answers.of(("sums", *by, *_asked(window), numbers), read)
+        return self._answer(_Question(numbers, ("sums", *by, *_asked(window))), read)
 
     def _lines(self, hour_ms: int, numbers: Numbers, counts: str, guard: QueryGuard | None) -> list[Sum]:
         """Of the open hour: read once for all who ask until the next booking."""
         window = Window(hour_ms, hour_ms + HOUR_MS)
-        lines = self._answers.of(("lines", numbers), lambda: self._read_sums(OF_LINES, window, counts, guard))
+        question = _Question(numbers, ("lines",))
+        lines = self._answer(question, lambda: self._read_sums(OF_LINES, window, counts, guard))
         if len(lines) > _FEW_LINES:
             self._large_ms = hour_ms
         return lines

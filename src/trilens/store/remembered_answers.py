@@ -32,17 +32,8 @@ class RememberedAnswers:
         self._taken = 0
         self._forgotten = 0
 
-    def of(self, question: Hashable, read: Callable[[], list[T]]) -> list[T]:
-        """What was found before, or else what `read` finds now."""
-
-        def counted() -> tuple[list[T], int]:
-            found = read()
-            return found, 1 + len(found)
-
-        return self.weighed(question, counted)
-
     def weighed(self, question: Hashable, read: Callable[[], tuple[list[T], int]]) -> list[T]:
-        """The same, where `read` says too what its lines weigh."""
+        """What was found before, or else what `read` finds now and says that it weighs."""
         with self._lock:
             known = self._found.pop(question, None)
             if known is not None:
