@@ -87,6 +87,7 @@ def test_every_value_is_tried() -> None:
             "networkPolicy.agentFrom",
         ),
         ("agent.hostPort=70000", "agent.hostPort"),
+        ("agent.needs.podLogs.enabled=false", "agent.needs.terminationMessages.enabled: whose they are"),
         ("server.enabled=null", "enabled is required"),
         ("secret.serverTokenKey=reader-token", "the token that may only read"),
         *(
