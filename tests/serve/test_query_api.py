@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import importlib
 import json
 import math
 import threading
@@ -374,6 +375,54 @@ def test_a_body_that_is_too_large_is_refused() -> None:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         answer = httpx.post(f"{url}/api/v1/query", content=chunks(), headers=headers)
         assert error_of(answer)[0] == 413
+
+
+def test_parameters_are_small_whatever_a_body_may_be(client: httpx.Client) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = client.post("/query", content="query=" + "1%2B" * (1 << 18) + "1", headers=form)
+    assert error_of(answer)[:2] == (413, "bad_data")
+    assert error_of(answer)[2].startswith("the parameters are larger than 1,048,576 bytes")
+    answer = client.post("/series", content="&a" * 10_001, headers=form)
+    assert error_of(answer) == (400, "bad_data", "there are more than 10,000 parameters")
+    answer = client.post("/query", content="query=" + "1%2B" * (1 << 17) + "1&a=%zz", headers=form)
+    assert error_of(answer)[0] == 400  # read, though not understood: so many operations
+    assert "parameters" not in error_of(answer)[2]
+
+
+@pytest.mark.parametrize("path", ["/series", "/labels"])
+def test_so_many_selectors_at_once(client: httpx.Client, path: str) -> None:
+    answer = client.post(path, data={"match[]": ["up"] * 1_000})
+    assert answer.status_code == 200
+    answer = client.post(path, data={"match[]": ["up"] * 1_001})
+    assert error_of(answer)[:2] == (400, "bad_data")
+    assert error_of(answer)[2].startswith('invalid parameter "match[]": 1,001 of them, where 1,000 may be')
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "reader"),
+    [
+        ("/api/v1/series?match[]=odd", "odd", "trilens.serve.catalog.selectors"),
+        ("/api/v1/labels?match[]=odd", "odd", "trilens.serve.catalog.selectors"),
+        ("/api/v1/label/kind/values?match[]=odd", "odd", "trilens.serve.catalog.selectors"),
+        ("/federate?match[]=odd", "odd", "trilens.serve.catalog.selectors"),
+        ("/api/v1/format_query?query=odd", "odd", "trilens.serve.status.prettify"),
+        ("/api/promql/check?query=odd", "odd", "trilens.serve.status.checked"),
+    ],
+)
+def test_what_is_asked_is_read_once_and_not_in_the_loop(
+    client: httpx.Client, path: str, asked: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[tuple[str, str]] = []
+    module, _, name = reader.rpartition(".")
+    real = getattr(importlib.import_module(module), name)
+
+    def noted(text: str) -> Any:
+        read.append((text, threading.current_thread().name.partition("_")[0]))
+        return real(text)
+
+    monkeypatch.setattr(reader, noted)
+    assert httpx.get(str(client.base_url.join(path))).status_code == 200
+    assert read == [(asked, "query")]
 
 
 def test_json_is_what_json_readers_expect(client: httpx.Client) -> None:

@@ -105,7 +105,7 @@ def build_app(parts: Parts, lifespan: StatelessLifespan[Starlette] | None = None
 
 def all_routes(parts: Parts) -> list[GuardedRoute]:
     source = parts.source
-    source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(source)
+    source_routes = _embedded(parts, source) if isinstance(source, Embedded) else _sent_on(parts, source)
     asked = (
         parts.intake,
         parts.prometheus,
@@ -176,10 +176,11 @@ def _embedded(parts: Parts, source: Embedded) -> list[GuardedRoute]:
     ]
 
 
-def _sent_on(source: Upstream) -> list[GuardedRoute]:
+def _sent_on(parts: Parts, source: Upstream) -> list[GuardedRoute]:
     # A partial each, so that requests are counted by route: the endpoint is what tells routes apart.
     return [
-        route(f"/api/v1/{path}", partial(source.forward), "GET", "POST", narrowed=True) for path in _SENT_ON
+        route(f"/api/v1/{path}", partial(source.forward, parts.runner), "GET", "POST", narrowed=True)
+        for path in _SENT_ON
     ]
 
 

@@ -50,7 +50,7 @@ class FederateApi:
         self._lookback_ms = lookback_ms
 
     async def federate(self, request: Request) -> Response:
-        wanted = matcher_sets(await read_params(request, 0))
+        params = await read_params(request, 0)
         source = seen_series(self._source, sight_of(request))
         gzip = accepts_gzip(request)
         any_name = _ANY_NAME in request.headers.get("accept", "")
@@ -58,6 +58,7 @@ class FederateApi:
         now_ms = int(time.time() * 1000)
 
         def work() -> tuple[bytes, bool]:
+            wanted = matcher_sets(params)
             found = (one for matchers in wanted for one in self._newest(source, matchers, now_ms, guard))
             return pack(exposition(found, any_name=any_name).encode(), gzip)
 

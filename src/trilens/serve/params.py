@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,11 @@ MIN_TIME_MS: Final = 0
 MAX_TIME_MS: Final = 253_402_300_799_999  # the end of the year 9999
 MAX_POINTS: Final = 11_000  # a day at 8 s, or a week at a minute: what Prometheus allows in one answer
 
+MAX_SELECTORS: Final = 1_000  # in one request: each is a read of its own
+
+_MAX_FORM: Final = 1 << 20  # of parameters; samples and records come otherwise, and may be larger
+_MAX_FIELDS: Final = 10_000
+_AT_ONCE: Final = 64 << 10  # what the address may have, too; more takes tenths of a second to read
 _SKEW_MS: Final = 60_000  # by so much a client's clock may be ahead
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -44,6 +50,16 @@ class Params:
 
     def every(self, name: str) -> list[str]:
         return [value for key, value in self._pairs if key == name]
+
+    def selectors(self, name: str) -> list[str]:
+        """Every one, where there are no more than can be answered at once."""
+        found = self.every(name)
+        if len(found) > MAX_SELECTORS:
+            raise RequestError(
+                f'invalid parameter "{name}": {len(found):,} of them, where {MAX_SELECTORS:,} may be',
+                hint="ask for some at a time, or write one selector that matches several names with =~",
+            )
+        return found
 
     def time_ms(self, name: str, default: int | None = None) -> int:
         text = self.first(name)
@@ -109,14 +125,33 @@ class Params:
 
 
 async def read_params(request: Request, max_body: int) -> Params:
-    pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    pairs = _fields(request.scope["query_string"].decode("latin-1"))
     if request.method == "POST" and _is_form(request.headers.get("content-type", "")):
-        body = await read_body(request, max_body)
+        body = await _read_form(request, max_body)
         try:
-            pairs = parse_qsl(body.decode(), keep_blank_values=True) + pairs
+            text = body.decode()
         except UnicodeDecodeError as e:
             raise RequestError("the form is not UTF-8") from e
+        # The server's loop waits for none that takes long.
+        told = _fields(text) if len(text) <= _AT_ONCE else await asyncio.to_thread(_fields, text)
+        pairs = told + pairs
     return Params(pairs)
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError as e:
+        raise RequestError(f"there are more than {_MAX_FIELDS:,} parameters") from e
+
+
+async def _read_form(request: Request, max_body: int) -> bytes:
+    if max_body <= _MAX_FORM:
+        return await read_body(request, max_body)
+    try:
+        return await read_body(request, _MAX_FORM)
+    except BodyTooLarge as e:
+        raise FormTooLarge(f"the parameters are larger than {_MAX_FORM:,} bytes") from e
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -139,6 +174,11 @@ class BodyTooLarge(RequestError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"the request body is larger than {limit:,} bytes")
+
+
+class FormTooLarge(RequestError):
+    http_status = 413
+    hint = "ask for less at a time"
 
 
 def _is_form(content_type: str) -> bool:

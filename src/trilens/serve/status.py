@@ -6,7 +6,7 @@ import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from trilens.serve.ports import Catalog
     from trilens.serve.reloading import InForce
     from trilens.serve.runner import QueryRunner
+
+T = TypeVar("T")
 
 # Clients such as Grafana turn features on by the Prometheus version they see: this is the one whose language
 # and API are spoken here. What follows the plus is who really answers.
@@ -106,15 +108,21 @@ class StatusApi:
 
     async def format_query(self, request: Request) -> Response:
         params = await read_params(request, 1 << 20)
+        query = params.first("query")
         try:
-            return reply(request, prettify(params.first("query")))
+            return reply(request, await self._in_thread(request, lambda: prettify(query)))
         except PromQLSyntaxError as e:
             raise InvalidQuery(e) from e
 
     async def check_query(self, request: Request) -> Response:
         """For who is still writing it: a fault is an answer, and no error."""
         params = await read_params(request, 1 << 20)
-        return reply(request, msgspec.to_builtins(checked(params.first("query"))))
+        query = params.first("query")
+        return reply(request, msgspec.to_builtins(await self._in_thread(request, lambda: checked(query))))
+
+    async def _in_thread(self, request: Request, work: Callable[[], T]) -> T:
+        """A long query takes a second to read."""
+        return await self._runner.run(request, self._runner.guard(), work)
 
 
 async def exemplars(request: Request) -> Response:

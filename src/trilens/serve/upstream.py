@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from trilens.serve.runner import QueryRunner
     from trilens.settings.endpoint import SourceSettings
 
 _PASSED_ON: Final = ("content-type", "accept-encoding", "accept")
@@ -73,7 +75,7 @@ class Upstream:
         if self._session is not None:
             await self._session.close()
 
-    async def forward(self, request: Request) -> Response:
+    async def forward(self, runner: QueryRunner, request: Request) -> Response:
         asked = request.scope[ROUTE].path
         # As the route has it, however it was written; only a label's name is from who asks.
         path = asked.replace("{name}", quote(request.path_params.get("name", ""), safe=""))
@@ -83,8 +85,9 @@ class Upstream:
             query = request.scope["query_string"].decode("latin-1")
             body = await read_body(request, self._max_body)
         else:
-            bound = seen_elsewhere(asked, await read_params(request, self._max_body), sight)
-            query, body = urlencode(bound.pairs), b""
+            params = await read_params(request, self._max_body)
+            bound = partial(seen_elsewhere, asked, params, sight)
+            query, body = urlencode((await runner.run(request, runner.guard(), bound)).pairs), b""
         method = request.method if sight.is_whole else "GET"
         asking = self._send(method, f"{path}?{query}" if query else path, headers, body)
         answer = await self._while_waited_for(request, asking)

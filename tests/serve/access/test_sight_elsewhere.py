@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -116,3 +117,18 @@ def test_labels_of_a_bound_asker_are_those_of_his_series_alone(client: httpx.Cli
         names = client.get("/labels", params={**asked, **WINDOW}, headers={"role": "nlp"}).json()["data"]
         assert "team" in names
         assert "secret" not in names
+
+
+def test_what_is_sent_on_is_not_read_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(query: str, _matchers: object) -> str:
+        read.append(threading.current_thread().name.partition("_")[0])
+        return query
+
+    monkeypatch.setattr("trilens.serve.access.seen_series.bounded", noted)
+    with trilens_on("http://127.0.0.1:1") as client:
+        client.get("/query?query=up", headers={"role": "nlp"})
+        assert read == ["query"]
+        many = client.post("/series", data={"match[]": ["up"] * 1_001}, headers={"role": "nlp"})
+        assert (many.status_code, many.json()["errorType"], len(read)) == (400, "bad_data", 1)

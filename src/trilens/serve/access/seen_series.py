@@ -55,11 +55,12 @@ class _SeenSeries:
 
 def seen_elsewhere(path: str, params: Params, sight: Sight) -> Params:
     """What is asked of another server by the route of this path, bounded in its text. Raises Forbidden, and
-    InvalidQuery for what we cannot read ourselves, as a dialect of that server."""
+    InvalidQuery for what we cannot read ourselves, as a dialect of that server. To be called in a thread: a
+    long query takes a second to read."""
     if path not in _ASKED:
         raise Forbidden("what kinds of metrics there are is told of the whole fleet only")
     selecting, harmless = _ASKED[path]
-    asked = [(name, _bounded(text, sight)) for name, text in params.pairs if name == selecting]
+    asked = [(selecting, _bounded(text, sight)) for text in params.selectors(selecting)]
     if not asked and selecting == _OF_SERIES[0]:
         every = ",".join(f"{one.name}{one.op}{quote(one.value)}" for one in sight.matchers)
         asked = [(selecting, f"{{{every}}}")]
