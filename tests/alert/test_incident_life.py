@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from incident_book import OTHER, STRAGGLER, T0, TRAIN, Book, Costs, alert, finding, job, kinds, names, over
@@ -14,6 +16,9 @@ from trilens.alert.incidents.whereabouts import Whereabouts
 from trilens.model.errors import NotFound
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.incident import IncidentState, MomentKind
+
+if TYPE_CHECKING:
+    from trilens.alert.incidents.told import Told
 
 
 def test_it_resolves_when_all_is_over_for_minutes_and_goes_on_when_it_comes_back() -> None:
@@ -223,6 +228,66 @@ def test_symptoms_that_were_over_long_ago_leave_an_incident_that_lasts() -> None
     assert one.onset_ms == T0
     assert one.symptoms[0].name == "NodeNotReady"
     assert dict(one.symptoms[-1].labels)["instance"] == "299"
+
+
+def failing(service: int, at_s: float, node: str = "n8", lasts_s: float = 600) -> Told:
+    """Of a service on a node of which no workload is known."""
+    where = {"node": node, "cluster": "prod", "job": f"service-{service}"}
+    return alert("InferenceErrorsHigh", at_s, lasts_s=lasts_s, **where)
+
+
+def many_past_the_room(book: Book) -> None:
+    """An incident of n8 that was once about each of 300 services, and then about the last of them only."""
+    book.take(alert("NodeNotReady", 0, lasts_s=1_000, node="n8", cluster="prod"), at_s=0)
+    for service in range(300):
+        book.take(failing(service, service), at_s=service)
+        book.take(over(failing(service, service), service), at_s=service)
+
+
+def test_what_left_to_make_room_leads_nobody_to_an_incident_that_is_forgotten() -> None:
+    book = Book()
+    many_past_the_room(book)
+    for at_s in (1_001, 1_001 + SETTLE_MS / 1000, 9_000, 9_001):
+        book.settle(at_s)
+    assert book.open == []
+    for service in range(300):
+        book.take(failing(service, 9_010, "n9"), at_s=9_010)
+    [one] = book.open
+    assert (one.id, len(one.symptoms) + one.more_symptoms) == ("i2", 300)
+
+
+def test_what_left_to_make_room_comes_back_by_what_stayed() -> None:
+    """The node is still that of the incident, whichever of its symptoms are left."""
+    book = Book()
+    many_past_the_room(book)
+    book.take(failing(0, 400), at_s=400)
+    [one] = book.open
+    assert any(dict(symptom.labels).get("job") == "service-0" for symptom in one.symptoms)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_days_of_any_symptoms_leave_nothing_behind(seed: int) -> None:
+    dice, book = Random(seed), Book()
+    lasting: list[Told] = []
+    at_s = 0.0
+    for number in range(2_000):
+        at_s += dice.choice((1, 1, 5))
+        lasts_s, node = dice.choice((60, 600)), dice.choice(("n8", "n9"))
+        if number % 100 < 2:
+            one = alert("NodeNotReady", at_s, lasts_s=1_500, node=node, cluster="prod")
+        else:
+            one = failing(dice.randrange(500), at_s, node, lasts_s)
+        book.take(one, at_s=at_s)
+        lasting.append(one)
+        if len(lasting) > 3:
+            book.take(over(lasting.pop(dice.randrange(3)), at_s), at_s=at_s)
+        if number % 700 == 699:
+            at_s += 9_000
+        book.settle(at_s)
+    for _ in range(4):
+        at_s += (SETTLE_MS + REOPEN_MS) / 1000 + 600
+        book.settle(at_s)
+    assert book.incidents.is_empty
 
 
 def test_a_storm_is_one_incident_of_bounded_size() -> None:

@@ -116,6 +116,11 @@ class Incidents:
             self._touched[case.id] = None
 
     @property
+    def is_empty(self) -> bool:
+        """Nothing of any incident is kept in memory."""
+        return not (self._cases or self._index or self._outlasting or self._by_handle)
+
+    @property
     def has_news(self) -> bool:
         return bool(self._news)
 
@@ -184,7 +189,8 @@ class Incidents:
         """The incidents that it belongs to: all whose cause it is, or the one that it follows from."""
         ids = {id for handle in told.handles for id in self._by_handle.get(handle, ())}
         found: list[tuple[Relation, Case]] = []
-        for case in sorted((self._cases[id] for id in ids), key=lambda one: (one.detected_ms, one.id)):
+        cases = [self._cases[id] for id in ids if id in self._cases]
+        for case in sorted(cases, key=lambda one: (one.detected_ms, one.id)):
             best = max(
                 (relation(told, other, now_ms) for other in _first(case.symptoms.values())),
                 default=Relation.NONE,
@@ -230,10 +236,15 @@ class Incidents:
     def _make_room(self, case: Case) -> None:
         """What was over first goes, once there is too much of it: some incidents last for weeks."""
         over = [(told.symptom.ended_ms or 0, key) for key, told in case.symptoms.items() if told.is_over]
+        gone: set[str] = set()
         for _, key in sorted(over)[: max(len(over) - MOST_SYMPTOMS, 0)]:
             if key != case.root:
-                del case.symptoms[key]
+                gone |= case.symptoms.pop(key).handles
                 self._index.pop(key, None)
+        if (
+            gone
+        ):  # else nobody finds them again once the case is forgotten, and they lead to what is not there
+            self._let_go(case, gone.difference(*(told.handles for told in case.symptoms.values())))
 
     def _begin(self, told: Told, now_ms: int) -> None:
         case = Case(self._make_id(now_ms), now_ms)
@@ -271,7 +282,7 @@ class Incidents:
         other.merged_into, other.resolved_ms = case.id, now_ms
         other.note(now_ms, MomentKind.RESOLVED, f"its cause is that of incident {case.id}, where it goes on")
         self._tell(other)
-        self._let_go(other)
+        self._let_go(other, _handles(other))
 
     def _reopen(self, case: Case, now_ms: int) -> None:
         if case.resolved_ms is not None:
@@ -312,11 +323,11 @@ class Incidents:
                     del self._index[key]
                 else:
                     self._outlasting[key] = told.valid_until_ms
-        self._let_go(case)
+        self._let_go(case, _handles(case))
 
-    def _let_go(self, case: Case) -> None:
-        """Nothing joins it any more."""
-        for handle in {handle for told in case.symptoms.values() for handle in told.handles}:
+    def _let_go(self, case: Case, handles: Iterable[str]) -> None:
+        """Nothing joins it by these any more."""
+        for handle in handles:
             ids = self._by_handle.get(handle, set())
             ids.discard(case.id)
             if not ids:
@@ -335,6 +346,10 @@ class Incidents:
 
 def _order(told: Told) -> tuple[bool, int, int]:
     return not told.may_open, depth(told.trouble), told.symptom.onset_ms
+
+
+def _handles(case: Case) -> set[str]:
+    return {handle for told in case.symptoms.values() for handle in told.handles}
 
 
 def _first(symptoms: Iterable[Told]) -> Iterator[Told]:
