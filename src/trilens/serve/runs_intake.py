@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from trilens.collect.runs.intake import RunIntake
     from trilens.collect.runs.wire import Reading
-    from trilens.serve.access.told_addresses import ToldAddresses
+    from trilens.serve.access.told_addresses import Teller, ToldAddresses
 
 _RETRY_AFTER_S: Final = 5  # while the disk takes nothing
 
@@ -57,14 +57,14 @@ class RunRecordsApi:
         data = {"seq": taken.seq, "interval_s": taken.interval_s}
         return Response(success(orjson.dumps(data)), media_type=JSON)
 
-    async def _check_address(self, reading: Reading, peer: str) -> None:
+    async def _check_address(self, reading: Reading, teller: Teller) -> None:
         """Of a process's addresses the last one counts; in no thread of the intake, because it may be a name.
         It is None where it is not to be asked."""
         last = None
         for told in reading.processes:
             last, told.metrics_address = told.metrics_address, None
         if last:
-            told.metrics_address = await self._told.admitted_or_none(last, peer)
+            told.metrics_address = await self._told.admitted_or_none(last, teller)
 
 
 def _later(response: Response, seconds: int) -> Response:

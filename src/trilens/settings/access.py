@@ -113,8 +113,6 @@ class ProxySettings(Group):
     @model_validator(mode="after")
     def _is_no_stranger(self) -> Self:
         has_secret = self.secret is not None or self.secret_file is not None
-        if self.user_header is None and has_secret:
-            raise ValueError("a secret is for a proxy whose user_header is believed")
         every = [one for one in self.trusted if ipaddress.ip_network(one).prefixlen == 0]
         if every and not has_secret:
             raise ValueError(
@@ -128,8 +126,8 @@ class ProxySettings(Group):
 
     @property
     def claims(self) -> frozenset[str]:
-        """The headers that say who somebody is, in lower case."""
-        named = (self.user_header, self.groups_header, self.secret_header)
+        """The headers that say who somebody is, and from where, in lower case."""
+        named = (self.user_header, self.groups_header, self.client_header, self.secret_header)
         return frozenset(name.lower() for name in named if name is not None)
 
     def read_secret(self, folder: Path) -> str | None:

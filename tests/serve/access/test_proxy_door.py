@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
 from memory_api import Api
 from trilens.model.errors import ConfigError
+from trilens.serve.access.gate import Gate
 from trilens.settings.load import load_settings
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 PROXY, STRANGER = "10.1.2.3", "192.0.2.7"
 GRANTS = [
@@ -74,15 +80,37 @@ async def test_a_secret_of_the_proxy_is_asked_for_where_there_is_one() -> None:
 
 
 async def test_what_a_stranger_claims_is_taken_out_of_the_request() -> None:
-    from starlette.datastructures import Headers
+    class Seen(Exception):
+        pass
 
-    access = api_behind_proxy()._access().access
-    scope: dict[str, Any] = {
-        "client": (STRANGER, 1),
-        "headers": [(b"x-forwarded-user", b"ada"), (b"x-forwarded-groups", b"ops"), (b"accept", b"*/*")],
-    }
-    assert [door.identify(scope, Headers(scope=scope)) for door in access.doors] == [None, None]
-    assert scope["headers"] == [(b"accept", b"*/*")]
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise Seen([name for name in Headers(scope=scope) if name.startswith("x-")])
+
+    api = api_behind_proxy(secret="between us")
+    gate = Gate(app, api.settings.server, replace(api._access().access, doors=[]))
+    claims = {"X-Forwarded-User": "ada", "X-Forwarded-Groups": "ops", "X-Forwarded-For": "192.0.2.9"}
+    for peer, secret, seen in (
+        (STRANGER, "between us", []),
+        (PROXY, "guessed", []),
+        (PROXY, "between us", [*map(str.lower, claims), "x-trilens-proxy-secret"]),
+    ):
+        inside = httpx.ASGITransport(gate, client=(peer, 4711))
+        async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+            with pytest.raises(Seen) as caught:
+                await client.get("/api/v1/targets", headers={**claims, "X-Trilens-Proxy-Secret": secret})
+        assert caught.value.args == (seen,)
+
+
+async def test_without_the_secret_nobody_is_told_to_be_elsewhere() -> None:
+    """Else who guesses would be counted under addresses that he makes up, and be audited under them."""
+    proxy = {"trusted": ["10.0.0.0/8"], "secret": "between us"}
+    api = Api(overrides={"access.proxy": proxy, "access.grants": GRANTS, "access.failures_per_s": 0.1})
+    inside = httpx.ASGITransport(api.build(), client=(PROXY, 4711))
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        for made_up, status in (("192.0.2.8", 401), ("192.0.2.9", 429)):
+            answer = await client.get("/api/v1/targets", headers={"X-Forwarded-For": made_up})
+            assert answer.status_code == status
+    assert {(one.peer, one.client) for one in api.audit.entries.values()} == {(PROXY, "")}
 
 
 async def test_a_page_of_another_site_cannot_use_the_word_of_the_proxy() -> None:
@@ -111,7 +139,6 @@ async def test_the_audit_has_the_client_that_the_proxy_saw() -> None:
         ({"proxy": {"trusted": ["10.0.0.0/8"]}}, "need grants"),
         ({"grants": GRANTS}, "they need oidc or proxy"),
         ({"proxy": {"trusted": ["10.0.0.0/8"], "user_header": None}, "grants": GRANTS}, "with a user_header"),
-        ({"proxy": {"trusted": ["10.0.0.0/8"], "user_header": None, "secret": "x"}}, "a secret is for"),
         ({"proxy": {"trusted": ["10.0.0.0/8", "0.0.0.0/0"]}, "grants": GRANTS}, "is everybody"),
         ({"proxy": {"trusted": ["::/0"], "user_header": None}}, "is everybody"),
         ({"proxy": {"trusted": ["10.0.0.0/8"]}, "grants": [{"rights": ["read"]}]}, "name users or groups"),

@@ -20,7 +20,7 @@ from trilens.collect.http_client import HttpClient
 from trilens.collect.reach import EVERYWHERE, LOOPBACK, Reach
 from trilens.model.errors import Forbidden, ScrapeError
 from trilens.serve.access.name_lookup import NameLookup
-from trilens.serve.access.told_addresses import ToldAddresses
+from trilens.serve.access.told_addresses import Teller, ToldAddresses
 from trilens.serve.cluster_jobs import job_maker, jobs_of_clusters
 from trilens.serve.delivery_apis import NewSilence
 from trilens.serve.openapi import document
@@ -40,6 +40,10 @@ METADATA = "169.254.169.254"
 def target() -> Iterator[HttpTarget]:
     with HttpTarget() as found:
         yield found
+
+
+def asking(peer: str) -> Teller:
+    return Teller(peer, is_local=peer == "127.0.0.1")
 
 
 def told(**access: Any) -> ToldAddresses:
@@ -79,14 +83,22 @@ def told(**access: Any) -> ToldAddresses:
 )
 async def test_whose_word_is_taken(mode: str, address: str, peer: str, is_taken: bool) -> None:
     policy = told(told_addresses=mode)
-    assert (await policy.admitted_or_none(address, peer) is not None) is is_taken
+    assert (await policy.admitted_or_none(address, asking(peer)) is not None) is is_taken
+
+
+@pytest.mark.parametrize("address", [METADATA, "127.0.0.1", "::1", "fe80::1", "fd00:ec2::254"])
+@pytest.mark.parametrize("mode", ["peer", "pods", "any"])
+async def test_nobody_is_at_a_special_address_by_the_word_of_a_proxy(mode: str, address: str) -> None:
+    policy, written = told(told_addresses=mode), f"[{address}]:80" if ":" in address else f"{address}:80"
+    assert await policy.admitted_or_none(written, Teller(address)) is None
 
 
 async def test_networks_are_named_besides_and_special_ones_by_themselves() -> None:
-    assert await told(told_networks=["10.0.0.0/16"]).admitted("10.0.3.4:1", "10.9.9.9") == "10.0.3.4:1"
+    teller = asking("10.9.9.9")
+    assert await told(told_networks=["10.0.0.0/16"]).admitted("10.0.3.4:1", teller) == "10.0.3.4:1"
     with pytest.raises(Forbidden, match="not scraped"):
-        await told(told_networks=["0.0.0.0/0"]).admitted(f"{METADATA}:80", "10.9.9.9")
-    assert await told(told_networks=["127.0.0.0/8"]).admitted("127.0.0.1:1", "10.9.9.9") == "127.0.0.1:1"
+        await told(told_networks=["0.0.0.0/0"]).admitted(f"{METADATA}:80", teller)
+    assert await told(told_networks=["127.0.0.0/8"]).admitted("127.0.0.1:1", teller) == "127.0.0.1:1"
 
 
 async def test_a_name_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,9 +109,9 @@ async def test_a_name_is_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> No
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    assert await told().admitted("rebound.example:8000", "10.0.0.5") == "10.0.0.5:8000"
+    assert await told().admitted("rebound.example:8000", asking("10.0.0.5")) == "10.0.0.5:8000"
     with pytest.raises(Forbidden):
-        await told().admitted("rebound.example:8000", "10.0.0.5")
+        await told().admitted("rebound.example:8000", asking("10.0.0.5"))
 
 
 class NameServer:
@@ -168,7 +180,7 @@ async def test_a_sender_is_whom_the_request_is_from(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(names, "address_of", address_of)
     policy = ToldAddresses(load_settings(environ={}), names=names)
     for peer in ("10.0.0.5", "2001:db8::1", "2001:db8::2"):
-        assert await policy.admitted_or_none("a.example:80", peer) is None
+        assert await policy.admitted_or_none("a.example:80", asking(peer)) is None
     assert asked == ["10.0.0.5", "2001:db8::/64", "2001:db8::/64"]
 
 
@@ -194,6 +206,31 @@ def test_a_heartbeat_from_this_machine_may(target: HttpTarget) -> None:
         assert answer.status_code == 200
     (program,) = api.serving.programs()
     assert program.address in (f"127.0.0.1:{port}", f"[::1]:{port}"), "what was looked at, not the name"
+
+
+@pytest.mark.parametrize(
+    ("secret", "client", "told", "status"),
+    [
+        ("between us", "10.9.0.5", "10.9.0.5:8000", 200),
+        ("guessed", "10.9.0.5", "10.9.0.5:8000", 403),
+        ("guessed", "10.9.0.5", "10.0.0.7:8000", 200),  # who has no secret is no proxy, but may be a program
+        ("guessed", METADATA, f"{METADATA}:80", 403),
+        ("between us", METADATA, f"{METADATA}:80", 403),
+        ("between us", "127.0.0.1", "127.0.0.1:8000", 403),
+    ],
+)
+def test_the_proxy_says_with_its_secret_who_tells(secret: str, client: str, told: str, status: int) -> None:
+    proxy = {"trusted": ["10.0.0.0/16"], "secret": "between us", "user_header": None}
+    api = Api(overrides={"access.proxy": proxy, "server.token": "s3cret-s3cret"})
+    inside = httpx.ASGITransport(api.build(), client=("10.0.0.7", 4711))  # type: ignore[arg-type]
+
+    async def beat() -> httpx.Response:
+        async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as asker:
+            claims = {"X-Forwarded-For": client, "X-Trilens-Proxy-Secret": secret}
+            headers = {"Authorization": "Bearer s3cret-s3cret", **claims}
+            return await asker.post("/api/v1/programs/heartbeat", json={"address": told}, headers=headers)
+
+    assert asyncio.run(beat()).status_code == status
 
 
 def job(target: str, reach: Reach | None, **more: Any) -> ScrapeConfig:

@@ -144,6 +144,19 @@ def test_only_a_trusted_proxy_says_who_somebody_is(leader: Leader, trusted: str,
     assert told["authorization"] == "Bearer t"
 
 
+@pytest.mark.parametrize(("secret", "is_told"), [("between us", True), ("guessed", False)])
+def test_the_secret_of_the_proxy_is_asked_for_here_too(leader: Leader, secret: str, is_told: bool) -> None:
+    """What this server says itself, from where a stranger asks, the one that works is to believe."""
+    port, proxy = free_port(), ProxySettings(trusted=("127.0.0.0/8",))
+    claimed = {"X-Forwarded-User": "root", "X-Forwarded-For": "10.9.9.9", "X-Trilens-Proxy-Secret": secret}
+    with serving(PassOn("me", lambda: leader.url, MAX_BODY, None, proxy, "between us"), port):
+        url = f"http://127.0.0.1:{port}/echo/"
+        told = httpx.get(url, headers=claimed, timeout=60, trust_env=False).json()["headers"]
+    assert ("x-forwarded-user" in told) is is_told
+    assert told["x-forwarded-for"] == ("10.9.9.9, 127.0.0.1" if is_told else "127.0.0.1")
+    assert told["x-trilens-proxy-secret"] == "between us"
+
+
 def test_a_body_without_a_length_passes(waiting: httpx.Client) -> None:
     answer = waiting.post("/echo/", content=iter([b"a" * 1000, b"b" * 1000]))
     assert answer.json()["size"] == 2000

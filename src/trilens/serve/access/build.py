@@ -71,14 +71,14 @@ class AccessKeeper:
         self._audit = audit
         self._people = People(wanted.grants)
         self._tokens = TokenKeeper(tokens, wanted.tokens_file)
-        callers = Callers.through(wanted.proxy)
+        secret = wanted.proxy.read_secret(settings.base_dir) if wanted.proxy is not None else None
+        callers = Callers(wanted.proxy, secret)
         self._login = _login(wanted.oidc, settings, self._people) if wanted.oidc is not None else None
         doors: list[Door] = [ServerToken(token)] if token is not None else []
         if token is not None or wanted.has_door:
             doors.append(TokenDoor(self._tokens))
         if wanted.proxy is not None and wanted.has_proxy_door:
-            secret = wanted.proxy.read_secret(settings.base_dir)
-            doors.append(ProxyDoor(wanted.proxy, secret, callers, self._people))
+            doors.append(ProxyDoor(wanted.proxy, callers, self._people))
         if self._login is not None:
             doors.append(self._login.session)
         self._ways = _ways(wanted, bool(doors))

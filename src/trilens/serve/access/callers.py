@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.collect.reach import plain_address
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from starlette.datastructures import Headers
     from starlette.types import Scope
@@ -23,12 +26,18 @@ _SITE_BITS: Final = 64  # of an IPv6 address: one customer has all below it
 class Caller(NamedTuple):
     peer: str
     client: str  # empty where no trusted proxy told one
-    is_trusted: bool  # the peer is a trusted proxy
+    is_trusted: bool  # the peer is a trusted proxy, and knows the secret where there is one
 
     @property
     def site(self) -> str:
         """Whose requests are counted together where nobody is known."""
         return site_of(self.client or self.peer)
+
+    @property
+    def is_local(self) -> bool:
+        """A program of this machine. One that a proxy speaks for is none, whatever address is told of it."""
+        peer = plain_address(self.peer)
+        return peer is not None and peer.is_loopback and not self.client
 
 
 def site_of(text: str) -> str:
@@ -39,15 +48,15 @@ def site_of(text: str) -> str:
 
 
 class Callers:
-    """`trusted` are networks of proxies. What anybody else claims in headers is not looked at."""
+    """What anybody but the proxy claims in headers is not looked at."""
 
-    @classmethod
-    def through(cls, proxy: ProxySettings | None) -> Callers:
-        return cls() if proxy is None else cls(proxy.trusted, proxy.client_header)
-
-    def __init__(self, trusted: Sequence[str] = (), client_header: str = "X-Forwarded-For") -> None:
-        networks = [ipaddress.ip_network(one) for one in trusted]
-        self._header = client_header.lower()
+    def __init__(self, proxy: ProxySettings | None = None, secret: str | None = None) -> None:
+        """`secret` is what the proxy sends besides; None where its address is enough."""
+        networks = [ipaddress.ip_network(one) for one in proxy.trusted] if proxy is not None else []
+        self._header = proxy.client_header.lower() if proxy is not None else ""
+        self._secret_header = proxy.secret_header.lower() if proxy is not None else ""
+        self._secret = secret.encode() if secret is not None else None
+        self._claims = frozenset(name.encode("latin-1") for name in proxy.claims) if proxy else frozenset()
 
         def is_trusted(peer: str) -> bool:
             address = _address(peer)
@@ -58,13 +67,25 @@ class Callers:
         self._is_trusted: Callable[[str], bool] = lru_cache(_REMEMBERED)(is_trusted)
 
     def trusts(self, peer: str) -> bool:
+        """By its address alone, as long as nothing was read from it."""
         return self._is_trusted(peer)
 
     def of(self, scope: Scope, headers: Headers) -> Caller:
         peer = scope["client"][0] if scope.get("client") else ""
-        if not self._is_trusted(peer):
+        if not (self._is_trusted(peer) and self._knows_secret(headers)):
             return Caller(peer, "", is_trusted=False)
         return Caller(peer, self._client(headers), is_trusted=True)
+
+    def take_out_claims(self, scope: Scope) -> None:
+        """Of a request that no trusted proxy sent: whoever comes after must not see what it claims."""
+        if self._claims:
+            scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in self._claims]
+
+    def _knows_secret(self, headers: Headers) -> bool:
+        if self._secret is None:
+            return True
+        given = headers.get(self._secret_header, "").encode("latin-1", "replace")
+        return hmac.compare_digest(given, self._secret)
 
     def _client(self, headers: Headers) -> str:
         """The last that is no proxy of ours: those before it were told by who asks."""

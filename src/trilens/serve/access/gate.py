@@ -59,7 +59,10 @@ class Gate:
             await self._app(scope, receive, send)
             return
         send = with_hygiene(send, is_https=self._is_https)
-        headers = Headers(scope=scope)
+        headers = Headers(scope=scope)  # a copy, with what is taken out now: the doors look for themselves
+        caller = scope[CALLER] = self._access.callers.of(scope, headers)
+        if not caller.is_trusted:
+            self._access.callers.take_out_claims(scope)
         if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
             if scope["path"] in OPEN_PATHS and self._comes_by_its_name(headers):
                 scope[IDENTITY] = self._identify(scope, headers)  # who is known is told more
@@ -70,7 +73,6 @@ class Gate:
             if scope["method"] == "OPTIONS":  # a preflight carries no credentials; it is not run
                 await Response(status_code=204)(scope, receive, send)
                 return
-        caller = scope[CALLER] = self._access.callers.of(scope, headers)
         identity = self._identify(scope, headers)
         scope[IDENTITY] = identity
         try:

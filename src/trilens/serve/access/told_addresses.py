@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import socket
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from starlette.datastructures import Headers
 
 from trilens.collect.reach import EVERYWHERE, Reach, plain_address
 from trilens.model.errors import Forbidden, IntakeError
-from trilens.serve.access.callers import site_of
+from trilens.serve.access.callers import Callers, site_of
 from trilens.serve.access.gate import CALLER
 from trilens.serve.access.name_lookup import NameLookup
 
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 4_096
+
+
+class Teller(NamedTuple):
+    """Who tells of itself."""
+
+    address: str  # the connection's other end, or whom a trusted proxy says that it stands for
+    is_local: bool = False  # a program of this machine
 
 
 class ToldAddresses:
@@ -46,26 +55,26 @@ class ToldAddresses:
         self._own_port = settings.server.address[1]
         self._warned: set[str] = set()
 
-    async def admitted(self, told: str, peer: str) -> str:
-        """The address that `told`, host:port from `peer`, stands for; a name is not asked about again.
+    async def admitted(self, told: str, teller: Teller) -> str:
+        """The address that `told`, host:port, stands for; a name is not asked about again.
         Raises Forbidden. Waits a little for a name server where it is a name."""
         host, _, port = told.rpartition(":")
-        found = await self._address_of(host.strip("[]"), peer)
+        found = await self._address_of(host.strip("[]"), teller.address)
         if found is None:
             raise Forbidden(f"{told!r} is not scraped: no address is known for it")
-        if not self._is_own_word(found, peer):
+        if not self._is_own_word(found, teller):
             raise Forbidden(
-                f"{told!r} is not scraped: it is not the address of who tells it, which is {peer}",
+                f"{told!r} is not scraped: it is not the address of who tells it, which is {teller.address}",
                 hint="see access.told_addresses and access.told_networks",
             )
         if int(port) == self._own_port and is_here(found):
             raise Forbidden(f"{told!r} is not scraped: that is this server")
         return f"[{found}]:{port}" if ":" in found else f"{found}:{port}"
 
-    async def admitted_or_none(self, told: str, peer: str) -> str | None:
+    async def admitted_or_none(self, told: str, teller: Teller) -> str | None:
         """For what is to be kept all the same."""
         try:
-            return await self.admitted(told, peer)
+            return await self.admitted(told, teller)
         except (Forbidden, ValueError) as e:
             if told not in self._warned and len(self._warned) < _REMEMBERED:
                 self._warned.add(told)
@@ -78,23 +87,26 @@ class ToldAddresses:
         found = await self._names.address_of(host, site_of(peer))
         return _plain(found) if found is not None else None
 
-    def _is_own_word(self, found: str, peer: str) -> bool:
-        address, teller = plain_address(found), plain_address(peer)
+    def _is_own_word(self, found: str, teller: Teller) -> bool:
+        address = plain_address(found)
         if address is None:
             return False
-        if teller is not None and (address == teller or (teller.is_loopback and is_here(found))):
-            return True
         if self._networks and Reach(self._networks).allows(found):
             return True
-        return found in self._pods() and Reach().allows(found)
+        if teller.is_local and address.is_loopback:
+            return True
+        if not Reach().allows(found):  # nor is the metadata service, whoever is said to ask from its address
+            return False
+        if address == plain_address(teller.address) or found in self._pods():
+            return True
+        return teller.is_local and is_here(found)
 
 
-def teller_of(request: Request) -> str:
-    """The connection's other end, or whom a trusted proxy says that it stands for."""
+def teller_of(request: Request) -> Teller:
     caller: Caller | None = request.scope.get(CALLER)
-    if caller is not None:
-        return caller.client or caller.peer
-    return request.client.host if request.client is not None else ""
+    if caller is None:
+        caller = Callers().of(request.scope, Headers(scope=request.scope))
+    return Teller(caller.client or caller.peer, caller.is_local)
 
 
 def is_here(address: str) -> bool:

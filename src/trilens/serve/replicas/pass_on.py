@@ -86,9 +86,12 @@ class PassOn:
         max_body: int,
         cert: Path | None,
         proxy: ProxySettings | None = None,
+        secret: str | None = None,
     ) -> None:
-        self._callers = Callers.through(proxy)
-        self._claims = proxy.claims | {proxy.client_header.lower()} if proxy is not None else frozenset()
+        """`secret` is that of the proxy, which the one that works asks this server for, too."""
+        self._callers = Callers(proxy, secret)
+        self._claims = proxy.claims if proxy is not None else frozenset()
+        self._own_word = [(proxy.secret_header.lower(), secret)] if proxy is not None and secret else []
         self._me = me
         self._leader = leader
         self._max_body = max_body
@@ -178,16 +181,17 @@ class PassOn:
 
     def _headers(self, scope: Scope) -> list[tuple[str, str]]:
         named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        left_out = _OF_ONE_CONNECTION
+        left_out, added = _OF_ONE_CONNECTION, [(PASSED_ON, self._me)]
         if not self._callers.of(scope, Headers(scope=scope)).is_trusted:
             # The one that works may trust this server: it must not get a stranger's word from it.
             left_out |= self._claims
+            added += self._own_word  # without it, all strangers would be this server
         kept = [(name, value) for name, value in named if name not in left_out]
         forwarded = [value for name, value in kept if name == _FORWARDED]
         if scope.get("client"):
             forwarded.append(scope["client"][0])
         others = [one for one in kept if one[0] != _FORWARDED]
-        return [*others, (_FORWARDED, ", ".join(forwarded)), (PASSED_ON, self._me)]
+        return [*others, (_FORWARDED, ", ".join(forwarded)), *added]
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -42,7 +42,9 @@ class Replica:
             me, _address(settings), Timing(settings.replicas.lease_duration.total_seconds())
         )
         server = settings.server
-        self._pass_on = PassOn(me, self._leader, server.max_body, server.tls_cert_file, settings.access.proxy)
+        proxy = settings.access.proxy
+        secret = proxy.read_secret(settings.base_dir) if proxy is not None else None
+        self._pass_on = PassOn(me, self._leader, server.max_body, server.tls_cert_file, proxy, secret)
         self._elector: Elector | None = None
         self._system: System | None = None  # once it answers
         self._taking_over: asyncio.Task[None] | None = None
