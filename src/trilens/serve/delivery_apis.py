@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from trilens.serve.routes import GuardedRoute
 
 _LONGEST_TEXT: Final = 2_000
+_MOST_MATCHERS: Final = 20
+_LONGEST_MATCHERS: Final = 10_000  # together: each symptom is held against each of them
+_MOST_BODY: Final = 1 << 20
 _LATEST_MS: Final = 253_402_300_799_999  # the end of the year 9999: nobody can show what is later
 
 _Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_LATEST_MS)]
@@ -127,13 +130,18 @@ class DeliveryApis:
         return await self.questions.answer(request, read)
 
     async def add_silence(self, request: Request) -> Response:
-        body = await read_body(request, self.questions.max_body)
+        body = await read_body(request, min(_MOST_BODY, self.questions.max_body))
         try:
             wanted = msgspec.json.decode(body, type=NewSilence)
         except msgspec.MsgspecError as e:
             raise RequestError(f"not a silence: {e}") from e
         if max(len(wanted.author), len(wanted.comment)) > _LONGEST_TEXT:
             raise RequestError(f"author and comment may have {_LONGEST_TEXT:,} characters each")
+        if len(wanted.matchers) > _MOST_MATCHERS:
+            hint = "one with =~ takes several values; or add several silences"
+            raise RequestError(f"a silence may have {_MOST_MATCHERS} matchers", hint=hint)
+        if sum(map(len, wanted.matchers)) > _LONGEST_MATCHERS:
+            raise RequestError(f"matchers may have {_LONGEST_MATCHERS:,} characters together")
         now_ms, by = self.questions.now_ms(), author(request, wanted.author)
         matchers = bound_matchers(wanted.matchers, sight_of(request))
         request.scope[DETAIL] = f"{', '.join(matchers)} until {_stamp(wanted.to_ms)}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _KEPT_MS: Final = 5 * 86_400_000  # after its end, so that people see what there was
 _MOST: Final = 10_000
+_SHARE: Final = 1_000  # of one author, so that nobody leaves others without any
 
 
 class Silence(msgspec.Struct, frozen=True):
@@ -72,8 +73,7 @@ class Silences:
         silence = Silence(uuid.uuid4().hex[:12], tuple(matchers), from_ms, to_ms, author, comment, now_ms)
         with self._lock:
             self._let_go(now_ms)
-            if len(self._known) >= _MOST:
-                raise RequestError(f"there are {_MOST:,} silences already", hint="end some of them")
+            self._make_room(author, now_ms)
             self._outbox.put_silence(silence.id, msgspec.json.encode(silence))
             self._known[silence.id] = (silence, read)
         return silence
@@ -98,5 +98,28 @@ class Silences:
     def _let_go(self, now_ms: int) -> None:
         for name, (silence, _) in list(self._known.items()):
             if silence.to_ms < now_ms - _KEPT_MS:
-                self._outbox.drop_silence(name)
-                del self._known[name]
+                self._drop(name)
+
+    def _make_room(self, author: str, now_ms: int) -> None:
+        """For one more, where of those that are over the oldest can go. Raises RequestError."""
+        every = [silence for silence, _ in self._known.values()]
+        own = [silence for silence in every if silence.author == author]
+        if len(own) >= _SHARE:  # his own go first: what others had remains to be seen
+            over = self._drop_oldest(own, now_ms)
+            if over is None:
+                raise RequestError(f"{author} has {_SHARE:,} silences already", hint="end some of them")
+            every.remove(over)
+        if len(every) >= _MOST and self._drop_oldest(every, now_ms) is None:
+            raise RequestError(f"there are {_MOST:,} silences already", hint="end some of them")
+
+    def _drop_oldest(self, among: Sequence[Silence], now_ms: int) -> Silence | None:
+        """None where all of them last or are to come."""
+        over = [silence for silence in among if silence.state(now_ms) == "expired"]
+        oldest = min(over, key=lambda one: one.to_ms, default=None)
+        if oldest is not None:
+            self._drop(oldest.id)
+        return oldest
+
+    def _drop(self, name: str) -> None:
+        self._outbox.drop_silence(name)
+        del self._known[name]
