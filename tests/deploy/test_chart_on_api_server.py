@@ -184,6 +184,15 @@ def test_a_namespace_is_known_by_its_name(small: Release) -> None:
     assert "WARNING" not in _beside(small, "serviceMonitor", {}, by_name)
 
 
+def test_helm_warns_where_exporters_are_not_looked_for(small: Release) -> None:
+    warning = "WARNING: exporters are looked for in cluster.namespaces alone (ml)"
+    few = ("agent.enabled=false,rbac.create=false,server.persistence.size=40Gi", "cluster.namespaces={ml}")
+    assert warning in small.install(*few)
+    assert warning in small.install(*few, values=ALONE)
+    for enough in ("cluster.exporterNamespaces={gpu}", "cluster.exporters=false", "config.source.url=u"):
+        assert warning not in small.install(*few, enough)
+
+
 def test_helm_warns_when_prometheus_may_not_reach_agents(release: Release) -> None:
     both = "networkPolicy.enabled=true,serviceMonitor.enabled=true,serviceMonitor.check=false"
     assert "keeps the Prometheus of serviceMonitor away" in release.install(both)

@@ -147,6 +147,16 @@ def test_agents_are_found_where_only_others_are_watched() -> None:
     assert (role["metadata"]["namespace"], role["rules"][0]["resources"]) == (HOME, ["pods"])
 
 
+def test_exporters_are_found_where_no_workload_is_looked_at() -> None:
+    """The namespaces that are watched are granted already, and without any all are."""
+    named = "cluster.exporterNamespaces={gpu-operator,ml,gpu-operator}"
+    roles = of_kind(template("cluster.namespaces={ml}", named), "Role")
+    (role,) = [one for one in roles if one["metadata"]["name"] == "trilens-exporters"]
+    assert role["metadata"]["namespace"] == "gpu-operator"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}]
+    assert of_kind(template(named), "Role") == []
+
+
 def test_agents_of_another_cluster_are_asked_beside_its_own() -> None:
     """Pods by the port of that name, with their node and this cluster; what is added is as it says itself."""
     targets = "config.agents.scrape_config.static_configs[0].targets[0]=10.0.0.1:9334"

@@ -109,6 +109,7 @@ def test_a_wrong_value_is_refused(settings: str, said: str) -> None:
         "config.server=null",
         "agent.config=null",
         "cluster.namespaces=null",
+        "cluster.exporterNamespaces=null",
     ],
 )
 def test_what_is_left_empty_is_not_given(settings: str) -> None:

@@ -59,6 +59,25 @@ def test_several_clusters_have_jobs_of_their_own_with_the_same_labels(tmp_path: 
     assert (target["job"], target["cluster"]) == ("dcgm-exporter", "b")
 
 
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [
+        ({"namespaces": ["ml"]}, ("ml",)),
+        ({"namespaces": ["ml"], "exporter_namespaces": ["gpu-operator", "ml"]}, ("gpu-operator", "ml")),
+        ({"exporter_namespaces": ["gpu-operator"]}, ("gpu-operator",)),
+    ],
+)
+def test_exporters_may_be_where_no_workload_is_looked_at(
+    tmp_path: Path, places: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    found = jobs(tmp_path, {"lab": {"exporters": True, "annotations": True, **places}})
+    looked = {job.job_name: job.kubernetes_sd_configs[0].namespaces.names for job in found}
+    assert looked == {
+        **dict.fromkeys(EXPORTERS, expected),
+        **dict.fromkeys(ANNOTATED, tuple(places.get("namespaces", ()))),
+    }
+
+
 def test_the_watch_is_the_same_for_all_exporters(tmp_path: Path) -> None:
     sections = {str(job.kubernetes_sd_configs) for job in jobs(tmp_path, {"lab": {}})}
     assert len(sections) == 1

@@ -37,7 +37,9 @@ def jobs_of_clusters(settings: Settings, configured: list[ScrapeConfig]) -> list
     documents: list[dict[str, Any]] = []
     for scope, cluster in _scopes(settings):
         if cluster.exporters or (cluster.exporters is None and not anything):
-            documents += exporter_jobs(scope)
+            documents += exporter_jobs(
+                scope._replace(namespaces=cluster.exporter_namespaces or scope.namespaces)
+            )
         if cluster.annotations:
             documents += annotation_jobs(scope)
     if not documents:

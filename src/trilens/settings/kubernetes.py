@@ -31,6 +31,9 @@ class ClusterSettings(Group):
         default=None,
         description="Scrape the exporters that GPU clusters have; unless given, if nothing else is scraped.",
     )
+    exporter_namespaces: Texts = Field(
+        default=(), description="Look for exporters in these; in `namespaces` unless given."
+    )
     annotations: bool = Field(
         default=False, description="Scrape pods and services annotated with `prometheus.io/scrape`."
     )

@@ -15,6 +15,7 @@
 {{- with .Values.cluster }}
 {{- if .namespaces }}{{ $_ := set $cluster "namespaces" .namespaces }}{{ end }}
 {{- if kindIs "bool" .exporters }}{{ $_ := set $cluster "exporters" .exporters }}{{ end }}
+{{- if .exporterNamespaces }}{{ $_ := set $cluster "exporter_namespaces" .exporterNamespaces }}{{ end }}
 {{- if .annotations }}{{ $_ := set $cluster "annotations" true }}{{ end }}
 {{- if ne .monitors "off" }}{{ $_ := set $cluster "monitors" .monitors }}{{ end }}
 {{- end }}
