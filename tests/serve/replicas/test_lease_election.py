@@ -55,6 +55,14 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert not one.leads(14.0)
 
 
+@pytest.mark.parametrize("holder", ["b", ""])
+def test_who_sees_that_another_had_it_leads_no_more(holder: str) -> None:
+    one = election("a")
+    taken(one, 0.0)
+    one.saw(Held(holder, "", 15, "t1", "t1", 1), 1.0)
+    assert not one.leads(1.0)
+
+
 def test_clocks_of_others_do_not_count() -> None:
     """A lease renewed in a year long past, or to come, is alive for as long as it changes."""
     other = election("b")
@@ -169,6 +177,25 @@ def test_one_that_cannot_renew_is_told_before_another_takes_over(monkeypatch: py
         return clock.now_s
 
     assert asyncio.run(cut_off()) < 0.3
+
+
+def test_who_was_paused_does_not_go_on_where_another_was_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease is free again when it wakes up; what it remembers is from before."""
+    clock, lost = Clock(monkeypatch), asyncio.Event()
+    shared: list[Held] = []
+
+    async def pause() -> None:
+        one = Elector(Election("a", "http://a", Timing(0.3)), MemoryLease(shared), lost.set)
+        one.start()
+        await one.won.wait()
+        clock.now_s = 600.0
+        shared.append(Held("b", "http://b", 15, "t1", "t1", 1))
+        shared.append(Held("", "", 1, "t1", "t2", 1))
+        async with asyncio.timeout(60):
+            await lost.wait()
+
+    asyncio.run(pause())
+    assert [held.holder for held in shared[-2:]] == ["b", ""]
 
 
 def test_a_defect_does_not_end_the_election(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,8 @@ class Election:
     def saw(self, held: Held | None, now_s: float) -> None:
         if held != self._seen:
             self._seen, self._seen_at_s = held, now_s
+        if held is not None and held.holder != self.me:
+            self._sure_until_s = float("-inf")
 
     def due(self, now_s: float, utc: str) -> Held | None:
         """What to write into the lease now; None where somebody else has it."""

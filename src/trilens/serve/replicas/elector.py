@@ -66,8 +66,10 @@ class Elector:
             await self._lease.close()
 
     async def turn(self) -> None:
-        """Look once, and take or renew the lease where it is ours to take."""
+        """Look once, and take or renew the lease where it is ours to take: never a second time."""
         if not self._election.leads(clock_s()):
+            if self.won.is_set():  # after a pause, say: what is remembered here is older than what others did
+                return
             self._election.saw(await self._lease.read(), clock_s())
         sent_s = clock_s()
         wanted = self._election.due(sent_s, _utc())
