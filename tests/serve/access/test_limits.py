@@ -123,6 +123,57 @@ def test_a_flood_of_refusals_is_few_entries() -> None:
     assert len(kept.entries) == 202  # of the next minute
 
 
+def refused_at(trail: AuditTrail, who: str, route: str, peer: str = "p") -> None:
+    trail.note(
+        AuditKind.REFUSAL, who, "token", Caller(peer, "", is_trusted=False), Deed("GET", route, "", 401)
+    )
+
+
+def test_a_flood_of_strangers_hides_nobody_who_is_known() -> None:
+    kept = MemoryAudit()
+    trail = AuditTrail(kept)
+    for at in range(10_000):
+        refused_at(trail, "", "/", peer=str(at))
+    refused_at(trail, "eve", "/api/tokens")
+    assert [(one.who, one.route) for one in kept.entries.values()][-1] == ("eve", "/api/tokens")
+
+
+def test_who_tries_everything_hides_neither_others_nor_himself() -> None:
+    kept = MemoryAudit()
+    trail = AuditTrail(kept)
+    for at in range(100):
+        refused_at(trail, "eve", f"/{at}", peer=str(at))
+        refused_at(trail, "", f"/{at}", peer="stranger")
+    for who in ("mallory", ""):
+        refused_at(trail, who, "/api/tokens", peer="q")
+    trail.close()
+    others = [
+        (one.who, one.how, one.peer, one.count) for one in kept.entries.values() if one.route == "(others)"
+    ]
+    assert others == [("eve", "token", "(others)", 50), ("", "token", "stranger", 50)]
+    told = [(one.who, one.peer) for one in kept.entries.values() if one.route == "/api/tokens"]
+    assert told == [("mallory", "q"), ("", "q")]
+
+
+def test_of_many_who_are_known_all_are_named_as_far_as_there_is_room() -> None:
+    kept = MemoryAudit()
+    trail = AuditTrail(kept)
+    for at in range(10_000):
+        refused_at(trail, f"user {at}", "/api/tokens")
+    assert len(kept.entries) == 401
+    assert [one.who for one in kept.entries.values()][:400] == [f"user {at}" for at in range(400)]
+
+
+def test_one_network_is_one_stranger() -> None:
+    """Who has an IPv6 network has more addresses in it than anybody could tell apart."""
+    kept = MemoryAudit()
+    trail = AuditTrail(kept)
+    for at in range(100):
+        refused_at(trail, "", "/", peer=f"2001:db8:0:1::{at:x}")
+    refused_at(trail, "", "/", peer="2001:db8:0:2::1")
+    assert [one.peer for one in kept.entries.values()] == ["2001:db8:0:1::0", "2001:db8:0:2::1"]
+
+
 def test_the_end_of_the_server_tells_what_was_counted() -> None:
     kept = MemoryAudit()
     trail = AuditTrail(kept)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from trilens.model.audit import AuditEntry, AuditKind
 from trilens.model.errors import StoreError
+from trilens.serve.access.refusals import Refusals
 from trilens.serve.questions import clock_ms
 
 if TYPE_CHECKING:
@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("trilens.audit")
 
 _TOGETHER_MS: Final = 60_000  # refusals of one kind within it are one entry
-_MOST_KINDS: Final = 200  # of refusals within it; all others are one entry more
 _LONGEST: Final = 300
 _KEPT_S: Final = 10.0
-_OTHERS: Final = "(others)"
 
 
 class Records(Protocol):
@@ -50,7 +48,7 @@ class AuditTrail:
         self._records = records
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._refused: dict[tuple[object, ...], AuditEntry] = {}
+        self._refused = Refusals()
         self._since_ms = 0
 
     def note(self, kind: AuditKind, who: str, how: str, caller: Caller, deed: Deed) -> None:
@@ -69,7 +67,7 @@ class AuditTrail:
             deed.detail[:_LONGEST],
         )
         if kind is AuditKind.REFUSAL:
-            self._refuse(entry)
+            self._refuse(entry, caller.site)
         else:
             self._tell(entry)
 
@@ -88,33 +86,17 @@ class AuditTrail:
         with self._lock:
             self._end_minute(self._now_ms())
 
-    def _refuse(self, entry: AuditEntry) -> None:
-        key: tuple[object, ...] = (
-            entry.who,
-            entry.how,
-            entry.client or entry.peer,
-            entry.method,
-            entry.route,
-            entry.status,
-        )
+    def _refuse(self, entry: AuditEntry, site: str) -> None:
         with self._lock:
             if entry.t_ms - self._since_ms >= _TOGETHER_MS:
                 self._end_minute(entry.t_ms)
-            if key not in self._refused and len(self._refused) >= _MOST_KINDS:
-                key = (_OTHERS,)
-                entry = replace(entry, who="", how="", peer=_OTHERS, client="", route=_OTHERS, object="")
-            before = self._refused.get(key)
-            if before is None:
-                self._refused[key] = entry
-                self._tell(entry)
-            else:
-                self._refused[key] = replace(before, count=before.count + 1, until_ms=entry.t_ms)
+            first = self._refused.add(entry, site)
+            if first is not None:
+                self._tell(first)
 
     def _end_minute(self, now_ms: int) -> None:
-        for entry in self._refused.values():
-            if entry.count > 1:
-                self._tell(entry)
-        self._refused.clear()
+        for entry in self._refused.end():
+            self._tell(entry)
         self._since_ms = now_ms
 
     def _tell(self, entry: AuditEntry) -> None:
