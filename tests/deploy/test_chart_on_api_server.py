@@ -120,11 +120,35 @@ def test_other_claims_are_refused_before_anything_is_changed(release: Release) -
     for other, said in (
         ("server.persistence.size=8Gi", "from 7Gi to 8Gi"),
         ("server.persistence.size=7Gi,server.persistence.existingClaim=c", "from 7Gi to none"),
+        (
+            "server.persistence.size=7Gi,server.persistence.storageClass=fast",
+            'storageClass from "" to "fast"',
+        ),
+        ("server.persistence.size=7Gi,server.persistence.accessModes={ReadWriteMany}", "accessModes from"),
+        (
+            "server.persistence.size=7Gi,server.persistence.annotations.a=b",
+            'annotations from {} to {"a":"b"}',
+        ),
     ):
         assert said in release.refusal(other, "config.server.log_format=text")
     settings = release.server.client().get(CONFIG_MAPS, RELEASE, release.namespace)
     assert "log_format: json" in settings["data"]["trilens.yaml"]
     release.install("server.persistence.size=7Gi,server.podLabels.a=b")
+
+
+@pytest.mark.parametrize(
+    ("size", "kept", "same"),
+    [("1024Gi", "1Ti", "1Ti"), ("1.5Ti", "1536Gi", "1.5Ti"), ("0.3Gi", "322122547200m", "0.3Gi")],
+)
+def test_a_claim_of_the_same_size_is_the_same(release: Release, size: str, kept: str, same: str) -> None:
+    """However it is written: the API server keeps the shortest."""
+    release.install(f"server.persistence.size={size}")
+    (claim,) = release.server.client().get(STATEFUL_SETS, RELEASE, release.namespace)["spec"][
+        "volumeClaimTemplates"
+    ]
+    assert claim["spec"]["resources"]["requests"]["storage"] == kept
+    release.install(f"server.persistence.size={same}", "server.podLabels.a=b")
+    assert f"from {kept} to 7Gi" in release.refusal("server.persistence.size=7Gi")
 
 
 def test_helm_warns_where_prometheus_gets_a_token_that_may_do_everything(release: Release) -> None:

@@ -62,6 +62,7 @@ def test_every_value_is_tried() -> None:
         ("server.replicas=0", "server.replicas"),
         ("server.replicas=two", "server.replicas"),
         ("server.persistence.size=many", "server.persistence.size"),
+        ("server.persistence.size=1ki", "server.persistence.size"),
         ("server.service.type=External", "server.service.type"),
         ("server.service.port=99999", "server.service.port"),
         ("server.ingress.enabled=true", "server.ingress.host"),
