@@ -158,6 +158,14 @@ def test_what_the_server_complains_of(readiness: dict[str, Any], what: str) -> N
         assert all(one["what"] == unasked for one in follow)
 
 
+def test_a_proxy_that_the_settings_do_not_name_is_worth_a_note() -> None:
+    with running(well(readiness={**watching(), "proxy": {"unnamed": "10.0.0.9"}}).build()) as url:
+        (note,) = [one for one in findings(url) if one["check"] == "unnamed_proxy"]
+    assert not note["is_problem"]
+    assert "through a proxy at 10.0.0.9" in note["what"]
+    assert "trusted: [10.0.0.9]" in note["remedy"]
+
+
 def test_rules_that_fail_and_a_reload_that_did() -> None:
     text = "groups: [{name: g, rules: [{record: a, expr: x}, {record: b, expr: x}, {record: c, expr: x}]}]"
     api = well(rules=new_states(groups(text)), readiness=watching())

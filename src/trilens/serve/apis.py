@@ -90,6 +90,7 @@ def app_of(system: System, settings: Settings) -> ASGIApp:
         system.ledger,
         rules=system.rules,
         access_troubles=lambda: system.access.troubles,
+        unnamed_proxy=lambda: system.access.access.callers.unnamed,
         certificate_trouble=lambda: system.metrics.certificate_trouble,
     )
     system.metrics.watch(state.metrics)

@@ -43,6 +43,7 @@ class SystemState:
         ledger: LedgerKeeper | None = None,
         rules: RuleManager | None = None,
         access_troubles: Callable[[], Sequence[str]] = tuple,
+        unnamed_proxy: Callable[[], str] = str,
         certificate_trouble: Callable[[], str] = str,
     ) -> None:
         self._runner = runner
@@ -55,6 +56,7 @@ class SystemState:
         self._ledger = ledger
         self._rules = rules
         self._access_troubles = access_troubles
+        self._unnamed_proxy = unnamed_proxy
         self._certificate_trouble = certificate_trouble
         self._size = KeptSize(store.size) if store is not None else None
 
@@ -93,6 +95,8 @@ class SystemState:
             details["rules"] = {"unread": unread}
         if troubles := list(self._access_troubles()):  # who came in before still does
             details["access"] = {"troubles": troubles}
+        if peer := self._unnamed_proxy():  # all who come through it are one
+            details["proxy"] = {"unnamed": peer}
         if unusable := self._certificate_trouble():  # the old one is shown
             details["certificate"] = {"trouble": unusable}
         return Readiness(not lacks, details, lacks)

@@ -6,6 +6,7 @@ import asyncio
 import re
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from trilens.collect.reach import EVERYWHERE, LOOPBACK, Reach
 from trilens.model.errors import Forbidden, ScrapeError
 from trilens.serve.access.name_lookup import NameLookup
 from trilens.serve.access.told_addresses import Teller, ToldAddresses
+from trilens.serve.app import build_app
 from trilens.serve.cluster_jobs import job_maker, jobs_of_clusters
 from trilens.serve.delivery_apis import NewSilence
 from trilens.serve.openapi import document
@@ -206,6 +208,30 @@ def test_a_heartbeat_from_this_machine_may(target: HttpTarget) -> None:
         assert answer.status_code == 200
     (program,) = api.serving.programs()
     assert program.address in (f"127.0.0.1:{port}", f"[::1]:{port}"), "what was looked at, not the name"
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        {"X-Forwarded-For": "192.0.2.7"},
+        {"X-Forwarded-For": "127.0.0.1"},  # as whoever asks may have told the proxy
+        {"Forwarded": "for=192.0.2.7"},
+        {"Via": "1.1 ingress"},
+    ],
+)
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.0/8",)])
+def test_who_comes_through_a_proxy_of_this_machine_is_not_of_it(
+    target: HttpTarget, added: dict[str, str], trusted: tuple[str, ...]
+) -> None:
+    proxy = {"access.proxy": {"trusted": trusted, "user_header": None}} if trusted else {}
+    api = Api(overrides=proxy)
+    access = api._access()
+    with running(build_app(replace(api.parts(), access=access.access)), proxy_headers=False) as url:
+        beat = {"address": target.address}
+        answer = httpx.post(f"{url}/api/v1/programs/heartbeat", json=beat, headers=added)
+    assert answer.status_code == 403
+    assert api.serving.programs() == []
+    assert access.access.callers.unnamed == ("" if trusted else "127.0.0.1")
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _REMEMBERED: Final = 1024
+_OF_PROXIES: Final = frozenset(
+    (b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip", b"x-forwarded-proto", b"x-forwarded-host")
+)
 _SITE_BITS: Final = 64  # of an IPv6 address: one customer has all below it
 
 
@@ -27,6 +30,7 @@ class Caller(NamedTuple):
     peer: str
     client: str  # empty where no trusted proxy told one
     is_trusted: bool  # the peer is a trusted proxy, and knows the secret where there is one
+    is_passed_on: bool = False  # the peer says that it is a proxy: nobody claims that who is none
 
     @property
     def site(self) -> str:
@@ -37,7 +41,7 @@ class Caller(NamedTuple):
     def is_local(self) -> bool:
         """A program of this machine. One that a proxy speaks for is none, whatever address is told of it."""
         peer = plain_address(self.peer)
-        return peer is not None and peer.is_loopback and not self.client
+        return peer is not None and peer.is_loopback and not self.is_passed_on
 
 
 def site_of(text: str) -> str:
@@ -56,6 +60,9 @@ class Callers:
         self._header = proxy.client_header.lower() if proxy is not None else ""
         self._secret_header = proxy.secret_header.lower() if proxy is not None else ""
         self._secret = secret.encode() if secret is not None else None
+        self._of_proxies = _OF_PROXIES | {self._header.encode("latin-1")}
+        self._is_set = proxy is not None
+        self._unnamed = ""
         self._claims = frozenset(name.encode("latin-1") for name in proxy.claims) if proxy else frozenset()
 
         def is_trusted(peer: str) -> bool:
@@ -72,9 +79,19 @@ class Callers:
 
     def of(self, scope: Scope, headers: Headers) -> Caller:
         peer = scope["client"][0] if scope.get("client") else ""
+        is_passed_on = not self._of_proxies.isdisjoint(name for name, _ in headers.raw)
         if not (self._is_trusted(peer) and self._knows_secret(headers)):
-            return Caller(peer, "", is_trusted=False)
-        return Caller(peer, self._client(headers), is_trusted=True)
+            return Caller(peer, "", is_trusted=False, is_passed_on=is_passed_on)
+        return Caller(peer, self._client(headers), is_trusted=True, is_passed_on=is_passed_on)
+
+    @property
+    def unnamed(self) -> str:
+        """A proxy that programs sent through, where the settings name none; empty where none was met."""
+        return self._unnamed
+
+    def sent(self, caller: Caller) -> None:
+        if caller.is_passed_on and not self._is_set:
+            self._unnamed = caller.peer
 
     def take_out_claims(self, scope: Scope) -> None:
         """Of a request that no trusted proxy sent: whoever comes after must not see what it claims."""

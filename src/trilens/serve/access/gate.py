@@ -99,6 +99,8 @@ class Gate:
         else:
             is_sending = scope["path"] in self._intake
             _take(limits.intake if is_sending else limits.requests, f"{identity.how} {identity.name}")
+            if is_sending:
+                self._access.callers.sent(caller)
         if not self._comes_by_its_name(headers):
             raise Forbidden(
                 f"unexpected Host {headers['host']!r}; add it to server.allowed_hosts if it is meant"

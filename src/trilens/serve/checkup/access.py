@@ -1,4 +1,5 @@
-"""Whether what changed of who may come in, and of the certificate, was taken over."""
+"""Whether what changed of who may come in, and of the certificate, was taken over; and whether it is known
+from where somebody asks."""
 
 from __future__ import annotations
 
@@ -22,6 +23,15 @@ def who_comes_in(evidence: Evidence) -> Iterator[Finding]:
         means = "who may come in stays as it was known before: new tokens are refused, ended ones let in"
         remedy = "correct what is named there; it is looked at again every few seconds"
         yield Finding("who_comes_in", True, trouble, means, remedy)
+
+
+def unnamed_proxy(evidence: Evidence) -> Iterator[Finding]:
+    if (told := evidence.readiness.get("proxy")) is not None:
+        peer = told["unnamed"]
+        what = f"programs send through a proxy at {peer}, which access.proxy does not name"
+        means = "all who come through it have its address: none can tell where its own metrics are"
+        remedy = f"access.proxy: {{trusted: [{peer}], user_header: null}}, where it sets X-Forwarded-For"
+        yield Finding("unnamed_proxy", False, what, means, remedy)
 
 
 def certificate(evidence: Evidence) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ OF_A_SERVER: Final = (
             samples.reload,
         ),
     ),
-    Layer("access", access.access_sees, (access.who_comes_in, access.certificate)),
+    Layer("access", access.access_sees, (access.who_comes_in, access.unnamed_proxy, access.certificate)),
     Layer("backups", backups.backups_see, (backups.failed, backups.overdue, backups.beside_the_data)),
     Layer(
         "scrapes",
