@@ -15,7 +15,7 @@ from trilens.serve.openapi import document
 from trilens.serve.own_queries import Matrix, Times
 from trilens.serve.pages.timeline_gpu_memory import GpuMemory
 from trilens.serve.pages.timeline_gpu_sums import gpu_sums, summed_layer
-from trilens.serve.pages.timeline_gpus import WorkloadGpus
+from trilens.serve.pages.timeline_gpus import WorkloadGpus, gpu_layer
 from trilens.serve.pages.timeline_grid import Grid, told
 from trilens.serve.pages.timeline_program import role_of, steps_counted, steps_per_second
 from trilens.store.step_grids import StepTimes
@@ -290,7 +290,9 @@ def test_of_gpus_only_what_is_new_is_asked() -> None:
         grid = Grid(start_ms, 60_000, 50)
         whose = WorkloadGpus(KEY, np.ones(50, np.bool_), no_bindings)
         read = await memory.read(whose, grid)
-        return read.figures["power"][1].tolist()  # type: ignore[no-any-return]
+        assert await memory.read(whose, grid) is read, "several who look have the same answer"
+        assert read.layer == gpu_layer(read.readings, grid)
+        return read.readings.figures["power"][1].tolist()  # type: ignore[no-any-return]
 
     async def both() -> None:
         first = await looked(now_ms - 49 * 60_000)

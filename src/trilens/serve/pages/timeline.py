@@ -23,6 +23,7 @@ from trilens.serve.pages.timeline_gpu_memory import GpuMemory
 from trilens.serve.pages.timeline_gpu_sums import GpuSums, gpu_sums, summed_layer
 from trilens.serve.pages.timeline_gpus import (
     GpuReadings,
+    GpusRead,
     WorkloadGpus,
     figures_of,
     gpu_layer,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from trilens.serve.own_queries import OwnQueries
     from trilens.serve.pages.rank_seats import Seat
     from trilens.serve.pages.timeline_answers import (
-        GpuLayer,
         MoneyLayer,
         PlatformLayer,
         ProgramLayer,
@@ -139,11 +139,6 @@ class _RankRead(NamedTuple):
     own_ms: list[float | None]
 
 
-class _GpusRead(NamedTuple):
-    layer: GpuLayer
-    readings: GpuReadings  # those of a rank's GPUs among them
-
-
 class TimelineApi(PageApi):
     def __init__(self, sources: TimelineSources, questions: Questions) -> None:
         self._sources = sources
@@ -161,8 +156,12 @@ class TimelineApi(PageApi):
         grid, rank = asked_grid(params, now_ms, _HALF_A_DAY_MS), asked_rank(params)
         runner, wanted, sight = self._questions.runner, request.path_params, sight_of(request)
         guard, subjects = runner.guard(), self._sources.subjects
-        subject = await runner.run(request, guard, lambda: subjects.find(wanted, now_ms, guard, sight))
-        was_there = np.array([bool(placed) for placed in placed_pods(subject.history, grid, now_ms)])
+
+        def found() -> tuple[Subject, Bools]:
+            one = subjects.find(wanted, now_ms, guard, sight)
+            return one, np.array([bool(placed) for placed in placed_pods(one.history, grid, now_ms)])
+
+        subject, was_there = await runner.run(request, guard, found)
         warnings: list[str] = []
         layers = partial(self._read, sight, subject, grid, rank, now_ms, warnings, guard)
         read, sums = await asyncio.gather(
@@ -191,21 +190,21 @@ class TimelineApi(PageApi):
         was_there: Bools,
         grid: Grid,
         warnings: list[str],
-    ) -> _GpusRead:
+    ) -> GpusRead:
         key = read.subject.key
         if sums is not None and (read.rank is None or not sums.figures):
-            return _GpusRead(summed_layer(sums), GpuReadings({}, {}))
+            return GpusRead(summed_layer(sums), GpuReadings({}, {}))
         try:
             if sums is not None and read.rank is not None:
                 own = {one.gpu for one in read.rank.seats if one.gpu}
-                return _GpusRead(summed_layer(sums), await readings_of(self._sources.queries, key, own, grid))
-            readings = await self._memory.read(
+                return GpusRead(summed_layer(sums), await readings_of(self._sources.queries, key, own, grid))
+            return await self._memory.read(
                 WorkloadGpus(key, was_there, self._bindings(request, read, grid)), grid
             )
         except TrilensError as e:
             warnings.append(f"its GPUs could not be asked about: {e}")
-            readings = GpuReadings({}, {})
-        return _GpusRead(gpu_layer(readings, grid), readings)
+            nothing = GpuReadings({}, {})
+            return GpusRead(gpu_layer(nothing, grid), nothing)
 
     def _bindings(
         self, request: Request, read: _Read, grid: Grid
@@ -291,7 +290,7 @@ class TimelineApi(PageApi):
         return _RankRead(seats, told(step_ms, 4), told(own_ms, 4))
 
 
-def _answer(read: _Read, gpus: _GpusRead, grid: Grid) -> TimelineAnswer:
+def _answer(read: _Read, gpus: GpusRead, grid: Grid) -> TimelineAnswer:
     rank = read.rank
     return TimelineAnswer(
         WorkloadName(*read.subject.key),

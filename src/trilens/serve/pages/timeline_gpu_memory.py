@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from trilens.serve.pages.timeline_gpus import GpuReadings, gpu_readings
+from trilens.serve.pages.timeline_answers import GpuLayer
+from trilens.serve.pages.timeline_gpus import GpuReadings, GpusRead, gpu_layer, gpu_readings
 from trilens.serve.pages.timeline_grid import Grid
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _WORKLOADS: Final = 12
 class _Known:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     grid: Grid | None = None
-    readings: GpuReadings = field(default_factory=lambda: GpuReadings({}, {}))
+    read: GpusRead = field(default_factory=lambda: GpusRead(GpuLayer([], []), GpuReadings({}, {})))
     since_s: float = 0.0  # when all of it was read
     at_s: float = 0.0  # when the end of it was
 
@@ -42,7 +43,7 @@ class GpuMemory:
         self._now_ms = now_ms
         self._known: dict[tuple[WorkloadKey, int, int], _Known] = {}
 
-    async def read(self, whose: WorkloadGpus, grid: Grid) -> GpuReadings:
+    async def read(self, whose: WorkloadGpus, grid: Grid) -> GpusRead:
         """Raises TrilensError where nobody answers."""
         name = (whose.key, grid.width_ms, grid.slots // 8)
         known = self._known.pop(name, None) or _Known()
@@ -52,18 +53,20 @@ class GpuMemory:
         async with known.asking:
             now_s = time.monotonic()
             if known.grid == grid and now_s - known.at_s < _FRESH_S:
-                return known.readings
+                return known.read
             kept = self._kept_slots(known, grid, now_s)
             rest = Grid(grid.start_ms + kept * grid.width_ms, grid.width_ms, grid.slots - kept)
-            read = await gpu_readings(self._queries, whose._replace(was_there=whose.was_there[kept:]), rest)
+            told = await gpu_readings(self._queries, whose._replace(was_there=whose.was_there[kept:]), rest)
             if kept:
                 assert known.grid is not None
                 shift = (grid.start_ms - known.grid.start_ms) // grid.width_ms
-                read = _joined(known.readings, slice(shift, shift + kept), read)
+                told = _joined(known.read.readings, slice(shift, shift + kept), told)
             else:
                 known.since_s = now_s
-            known.grid, known.readings, known.at_s = grid, read, now_s
-            return read
+            # Of a thousand GPUs that takes 10 ms, for which the loop would answer nobody.
+            layer = await asyncio.to_thread(gpu_layer, told, grid)
+            known.grid, known.read, known.at_s = grid, GpusRead(layer, told), now_s
+            return known.read
 
     def _kept_slots(self, known: _Known, grid: Grid, now_s: float) -> int:
         """How many slots at the beginning of the grid are known and over."""

@@ -88,6 +88,11 @@ class GpuReadings(NamedTuple):
     figures: Mapping[str, Floats]
 
 
+class GpusRead(NamedTuple):
+    layer: GpuLayer
+    readings: GpuReadings  # those of a rank's GPUs among them
+
+
 class WorkloadGpus(NamedTuple):
     """Whose GPUs are asked about. Of very many, who held which when takes a while to read: it is asked for
     only where something lacks."""
