@@ -13,6 +13,7 @@ from trilens.store.catching_up import catch_up
 from trilens.store.cluster import SHARDED, Cluster
 from trilens.store.engine import Engine
 from trilens.store.engine_settings import EngineOptions
+from trilens.store.faults import task_of
 from trilens.store.migrations import MIGRATIONS
 from trilens.store.run_commits import BULKY
 
@@ -173,6 +174,81 @@ def test_a_write_that_took_too_long_is_tried_again_like_any_other() -> None:
         pytest.raises(StoreError, match="running DELETE FROM incidents"),
     ):
         engine.command("DELETE FROM incidents WHERE to_ms < 5")
+
+
+class Away(Heard):
+    """A node that waits in vain for others to change their tables."""
+
+    def __init__(self, nodes: list[str] | None) -> None:
+        super().__init__([])
+        self._nodes = nodes
+
+    def command(self, sql: str) -> None:
+        raise RuntimeError(LATE)
+
+    def query(self, sql: str) -> pa.Table:
+        assert "system.distributed_ddl_queue" in sql
+        assert "entry = 'query-0000000012'" in sql
+        if self._nodes is None:
+            raise RuntimeError("Code: 999. DB::Exception: Coordination error: Connection loss")
+        return pa.table({"node": self._nodes})
+
+
+LATE = (
+    "Code: 159. DB::Exception: Distributed DDL task /clickhouse/task_queue/ddl/query-0000000012 is not "
+    "finished on 1 of 4 hosts (0 of them are currently executing the task, 0 are inactive). They are going "
+    "to execute the query in background. Was waiting for 180.7 seconds, which is longer than "
+    "distributed_ddl_task_timeout."
+)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "named"), [(["ch-2", "ch-4"], "not done on ch-2, ch-4: "), ([], ""), (None, "")]
+)
+def test_a_change_that_a_node_did_not_make_says_which(nodes: list[str] | None, named: str) -> None:
+    with (
+        Engine("http://ch-1", EngineOptions(), lambda: Away(nodes), False, cluster=CLUSTER) as engine,
+        pytest.raises(StoreError) as told,
+    ):
+        engine.command("ALTER TABLE samples MODIFY SETTING merge_with_ttl_timeout = 1")
+    assert "running ALTER TABLE samples" in told.value.message
+    assert "is not finished on 1 of 4 hosts" in told.value.message
+    assert named in told.value.message
+    assert ("not done on" in told.value.message) == bool(named)
+
+
+@pytest.mark.parametrize(
+    ("said", "task"),
+    [
+        (LATE, "query-0000000012"),
+        (
+            "Code: 159. DB::Exception: Watching task /clickhouse/repl-1s1r/task_queue/ddl/query-0000000003 "
+            "is executing longer than distributed_ddl_task_timeout (=180) seconds. 1 host is unfinished",
+            "query-0000000003",
+        ),
+        ("Code: 159. DB::Exception: SYNC REPLICA trilens.x: command timed out", None),
+        ("Code: 60. DB::Exception: task /clickhouse/ddl/query-0000000003 met no table", None),
+    ],
+)
+def test_what_a_statement_for_every_node_is_called(said: str, task: str | None) -> None:
+    assert task_of(RuntimeError(said)) == task
+
+
+def test_the_engine_can_be_asked_which_nodes_are_late(embedded: Engine) -> None:
+    asked: list[str] = []
+
+    class Asked(Away):
+        def query(self, sql: str) -> pa.Table:
+            asked.append(sql.partition("\nSETTINGS")[0])
+            return super().query(sql)
+
+    with (
+        Engine("http://ch-1", EngineOptions(), lambda: Asked([]), False, cluster=CLUSTER) as engine,
+        pytest.raises(StoreError),
+    ):
+        engine.command("ALTER TABLE samples MODIFY SETTING merge_with_ttl_timeout = 1")
+    ((question),) = asked
+    assert embedded.query_arrow(f"EXPLAIN SYNTAX {question}").num_rows
 
 
 class Replica(Heard):

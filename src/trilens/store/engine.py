@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trilens.model.errors import NoDataDirectory, QueryError, StoreDamaged, StoreError
+from trilens.model.errors import NoDataDirectory, QueryError, StoreDamaged, StoreError, TrilensError
 from trilens.store import sql
 from trilens.store.backup_manifest import is_backup
 from trilens.store.cluster import Cluster
 from trilens.store.engine_settings import EngineOptions, server_settings, session_settings
-from trilens.store.faults import is_replica_behind, translate
+from trilens.store.faults import is_replica_behind, summary, task_of, translate
 from trilens.store.kill import Killer
 from trilens.store.link_pool import LinkPool
 from trilens.store.links import LINK_ERRORS, EmbeddedLink, Link
@@ -41,6 +41,7 @@ ENGINE_DIR: Final = "engine"  # inside the data directory, beside our lock file
 UNAVAILABLE_NODES: Final = {"skip_unavailable_shards": 1}  # one that is away is no reason to know nothing
 _BEHIND_TRIES: Final = 20  # of a change that a replica is not ready for,
 _BEHIND_S: Final = 1.0  # each so long after the one before
+_ASIDE_S: Final = 5  # for a question that only adds to an error
 _OWNER_ALONE: Final = 0o700  # of a directory that is made here: who has accounts on the machine is not known
 _MAX_DAMAGED_PARTS: Final = 16  # set aside in one read before giving up
 
@@ -175,10 +176,16 @@ class Engine:
     def command(self, statement: str) -> None:
         """A statement without a result: DDL, OPTIMIZE, ALTER."""
         statements = self.cluster.statements(statement) if self.cluster is not None else [statement]
-        with self._maintain_lock, self._changing("running " + " ".join(statement.split()[:3])):
+        doing = "running " + " ".join(statement.split()[:3])
+        with self._maintain_lock, self._changing(doing):
             try:
                 for each in statements:
                     self._change(each)
+            except LINK_ERRORS as e:
+                if not (late := self._unfinished(e)):
+                    raise
+                said = f"not done on {', '.join(late)}: {summary(str(e))}"
+                raise StoreError(f"the engine failed while {doing}: {said}") from e
             finally:
                 self._commands += 1
 
@@ -192,6 +199,23 @@ class Engine:
                 if not tries_left or not is_replica_behind(e):
                     raise
             time.sleep(_BEHIND_S)
+
+    def _unfinished(self, fault: Exception) -> list[str]:
+        """The nodes that a statement for every node waited for in vain, as far as the engine says."""
+        task = task_of(fault) if self.cluster is not None else None
+        if task is None:
+            return []
+        try:
+            found = self.query_arrow(
+                "SELECT DISTINCT ifNull(host, '') AS node FROM system.distributed_ddl_queue "
+                f"WHERE entry = {sql.text(task)} AND ifNull(toString(status), '') != 'Finished' "
+                "ORDER BY node",
+                settings={"max_execution_time": _ASIDE_S},
+            )
+        except TrilensError as e:  # what is to be told is the fault itself
+            log.info("which nodes did not do it is not known", extra={"error": str(e)})
+            return []
+        return [node for node in found["node"].to_pylist() if node]
 
     def _check_may_write(self) -> None:
         if self.options.may_write is not None and not self.options.may_write():

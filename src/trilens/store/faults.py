@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
 
 _CODE = re.compile(r"Code: (\d+)")
+_TASK = re.compile(r"task \S*?/(query-\d+)\b")
 _PART = re.compile(r"reading from part (\S+?)/? in table (?:\S+?\.)?([A-Za-z0-9_]+)")
 _NO_SPACE = re.compile(
     rf"No space left on device|errno: {errno.ENOSPC}\b|errno: {errno.EDQUOT}\b|Disk quota exceeded"
@@ -41,7 +42,8 @@ def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> 
     text = str(fault)
     code = _code(text)
     if code in _TIMEOUT or (code == _CANCELLED and guard is not None and guard.remaining_s <= 0):
-        limit = f" than {guard.timeout_s:g} s" if guard is not None else ""
+        # Without a guard the limit is one of the engine's own, which it names, as it does who did not answer.
+        limit = f" than {guard.timeout_s:g} s" if guard is not None else f": {summary(text)}"
         return QueryTimeout(f"the query took longer{limit}")
     if code == _CANCELLED:
         return QueryCancelled("the query was cancelled")
@@ -60,6 +62,13 @@ def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> 
 def is_replica_behind(fault: Exception) -> bool:
     """Two servers that change the same table at once, or one that asks two replicas, meet it."""
     return _code(str(fault)) == _REPLICA_BEHIND
+
+
+def task_of(fault: Exception) -> str | None:
+    """The name of a statement for every node, where it is that some of them did not do it in time."""
+    text = str(fault)
+    found = _TASK.search(text) if _code(text) in _TIMEOUT else None
+    return found.group(1) if found else None
 
 
 def _code(text: str) -> int | None:
