@@ -13,6 +13,7 @@ EVERYTHING = (
     "keda.enabled=true,keda.services[0].name=chat",
     "keda.services[0].engine=vllm,cluster.monitors=selected",
     "agent.needs.kernelLog.from=/var/log/kern.log,agent.needs.gpuDevices.runtimeClassName=nvidia",
+    "agent.tls.secretName=agents",
 )
 AGENTS_ALONE = (
     "server.enabled=false,secret.existingSecret=tokens,agent.hostPort=9334",

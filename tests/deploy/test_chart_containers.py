@@ -18,7 +18,7 @@ from chart import ALONE, BESIDE, LARGE
 from chart_release import DAEMON_SETS, SECRETS, Release, new_release, pod_address, running_server
 from local_container import Container, running_container
 
-from certificates import make_certificates
+from certificates import make_authority, make_certificates, sign
 from kubernetes_client import NODES, PODS, Resource
 from metric_sources import prometheus
 from servers import until
@@ -216,6 +216,36 @@ def test_with_a_certificate_the_server_speaks_https(kubernetes: KubernetesServer
     with running_server(own, tmp_path) as (_, url):
         assert url.startswith("https://")
         assert httpx.get(f"{url}/healthz", verify=authority, trust_env=False).status_code == 200
+
+
+def test_with_a_certificate_agents_are_asked_by_https(kubernetes: KubernetesServer, tmp_path: Path) -> None:
+    """By the name in it, though a pod has an address of its own, and by its authority alone."""
+    own = new_release(kubernetes)
+    folder, address = tmp_path / "agent", pod_address()
+    folder.mkdir()
+    make_authority(folder)
+    sign(folder, "agent", hosts=f"DNS:trilens-agent.{own.namespace}.svc")
+    keys = {"ca.crt": "ca.pem", "tls.crt": "agent.pem", "tls.key": "agent.key"}
+    texts = {key: (folder / file).read_text() for key, file in keys.items()}
+    secret = {"metadata": {"name": "agents"}, "type": "kubernetes.io/tls", "stringData": texts}
+    kubernetes.client().create(SECRETS, secret, own.namespace)
+    own.install(*NONE_OF_THEM, "agent.tls.secretName=agents", values=ALONE)
+    pod = own.pod(DAEMON_SETS, "trilens-agent")
+    environ = {"spec.nodeName": NODE, "TRILENS_AGENT_LISTEN": f"{address}:9334"}
+    volumes = own.volumes(pod, folder, {})
+    with running_container(
+        "agent", pod, address=address, volumes=volumes, environ=environ, folder=folder
+    ) as agent:
+        agent.until_well()
+        _announce(own, pod, address)
+        with running_server(own, tmp_path) as (server, url):
+
+            def agents() -> list[Any]:
+                targets = own.ask(f"{url}/api/v1/targets")["data"]["activeTargets"]
+                return [one for one in targets if one["labels"]["job"] == "trilens-agent"]
+
+            until(lambda: any(one["health"] == "up" for one in agents()), f"{agents()}\n{server.log[-2000:]}")
+            assert agents()[0]["scrapeUrl"] == f"https://{address}:9334/metrics"
 
 
 def test_on_a_clickhouse_the_server_has_the_lease(kubernetes: KubernetesServer, tmp_path: Path) -> None:

@@ -10,6 +10,18 @@ scheme: {{ include "trilens.scheme" .root }}
 {{- with $monitor.tlsConfig }}
 tlsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- else }}
+scheme: {{ include "trilens.agentScheme" .root }}
+{{- $root := .root }}
+{{- with .root.Values.agent.tls }}
+{{- if .secretName }}
+tlsConfig:
+  serverName: {{ include "trilens.agentTlsName" $root }}
+  {{- if .caKey }}
+  ca: {secret: {name: {{ .secretName }}, key: {{ .caKey }}}}
+  {{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 authorization:
   credentials:

@@ -61,6 +61,15 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- default (include "trilens.fullname" .) .Values.secret.existingSecret }}
 {{- end }}
 
+{{- define "trilens.agentScheme" -}}
+{{ ternary "https" "http" (ne .Values.agent.tls.secretName "") }}
+{{- end }}
+
+{{/* The name in the certificate of agents: they have one together, and addresses that come and go. */}}
+{{- define "trilens.agentTlsName" -}}
+{{- default (printf "%s.%s.svc" (include "trilens.agentName" .) .Release.Namespace) .Values.agent.tls.serverName }}
+{{- end }}
+
 {{- define "trilens.scheme" -}}
 {{ ternary "https" "http" (ne .Values.server.tls.secretName "") }}
 {{- end }}

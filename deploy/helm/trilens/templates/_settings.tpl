@@ -44,6 +44,16 @@
 {{- define "trilens.agentScrape" -}}
 authorization: {credentials_file: /etc/trilens/secret/agent-token}
 {{- if .Values.agent.enabled }}
+{{- with .Values.agent.tls }}
+{{- if .secretName }}
+scheme: https
+tls_config:
+  server_name: {{ include "trilens.agentTlsName" $ }}
+  {{- if .caKey }}
+  ca_file: /etc/trilens/agent-ca/ca.crt
+  {{- end }}
+{{- end }}
+{{- end }}
 kubernetes_sd_configs:
   - role: pod
     namespaces: {own_namespace: true}
@@ -66,6 +76,10 @@ relabel_configs:
       "state_file" "/var/lib/trilens-agent/state.json"
       "kernel_log" (ternary $needs.kernelLog.from "off" $needs.kernelLog.enabled)
       "gpu_metrics" (ternary "auto" "off" $needs.gpuDevices.enabled) }}
+{{- if .Values.agent.tls.secretName }}
+{{- $_ := set $agent "tls_cert_file" "/etc/trilens/tls/tls.crt" }}
+{{- $_ := set $agent "tls_key_file" "/etc/trilens/tls/tls.key" }}
+{{- end }}
 {{- if not $needs.podLogs.enabled }}{{ $_ := set $agent "output_lines" 0 }}{{ end }}
 {{- toYaml (dict "agent" (mergeOverwrite $agent (deepCopy (.Values.agent.config | default dict)))) }}
 {{- end }}
