@@ -217,6 +217,14 @@ def test_helm_warns_where_exporters_are_not_looked_for(small: Release) -> None:
         assert warning not in small.install(*few, enough)
 
 
+def test_helm_warns_where_the_ingress_is_not_known(small: Release) -> None:
+    few = "agent.enabled=false,rbac.create=false,server.ingress.enabled=true,server.ingress.host=t.example"
+    warning = "WARNING: the server does not know which address is the ingress's"
+    assert warning in small.install(few, values=BESIDE)
+    for known in ("server.ingress.from={10.1.0.0/16}", "config.access.proxy.trusted={10.2.0.0/16}"):
+        assert warning not in small.install(few, known, values=BESIDE)
+
+
 def test_helm_warns_when_prometheus_may_not_reach_agents(release: Release) -> None:
     both = "networkPolicy.enabled=true,serviceMonitor.enabled=true,serviceMonitor.check=false"
     assert "keeps the Prometheus of serviceMonitor away" in release.install(both)

@@ -66,6 +66,7 @@ def test_every_value_is_tried() -> None:
         ("server.service.type=External", "server.service.type"),
         ("server.service.port=99999", "server.service.port"),
         ("server.ingress.enabled=true", "server.ingress.host"),
+        ("server.ingress.from={0.0.0.0/0}", "server.ingress.from"),
         ("cluster.monitors=some", "cluster.monitors"),
         ("cluster.name=", "cluster.name"),
         ("agent.needs.kernelLog.from=dmesg", "agent.needs.kernelLog.from"),
@@ -118,6 +119,13 @@ def test_what_is_left_empty_is_not_given(settings: str) -> None:
     empty = template(settings)
     assert settings_of(empty) == settings_of(template())
     assert settings_of(empty, "trilens-agent") == settings_of(template(), "trilens-agent")
+
+
+def test_a_proxy_of_yours_is_another_than_the_ingress() -> None:
+    """It may know who asks: of what the ingress is known not to, nothing is left."""
+    ingress = "server.ingress.enabled=true,server.ingress.host=t.example,server.ingress.from={10.1.0.0/16}"
+    settings = settings_of(template(ingress, "config.access.proxy.trusted={10.2.0.0/16}"))
+    assert settings["access"]["proxy"] == {"trusted": ["10.2.0.0/16"]}
 
 
 def test_pods_listen_where_they_are_asked() -> None:

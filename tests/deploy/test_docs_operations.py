@@ -29,6 +29,8 @@ def test_the_values_that_let_people_in(tmp_path: Path) -> None:
     oidc = settings.access.oidc
     assert oidc is not None
     assert settings.server.external_url == "https://trilens.example"
+    assert settings.access.proxy is not None, "who asks by the ingress is told from others"
+    assert not settings.access.proxy.names_people
     for file in (oidc.client_secret_file, settings.access.session_key_file):
         assert str(file).startswith(f"{mount}/")
         assert f"--from-literal={Path(str(file)).name}=" in PAGE

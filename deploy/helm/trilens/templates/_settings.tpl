@@ -26,9 +26,15 @@
 {{- if or .Values.agent.enabled ((.Values.config).agents).scrape_config }}
 {{- $_ := set $own "agents" (dict "scrape_config" (include "trilens.agentScrape" . | fromYaml)) }}
 {{- end }}
-{{- if include "trilens.hasReader" . }}
-{{- $_ := set $own "access" (dict "tokens_file" "/etc/trilens/secret/tokens.yaml") }}
+{{- $access := dict }}
+{{- if include "trilens.hasReader" . }}{{ $_ := set $access "tokens_file" "/etc/trilens/secret/tokens.yaml" }}{{ end }}
+{{- with .Values.server.ingress }}
+{{- /* A proxy of yours is another than this one, which does not know who asks. */}}
+{{- if and .enabled .from (not (($.Values.config).access).proxy) }}
+{{- $_ := set $access "proxy" (dict "trusted" .from "user_header" nil) }}
 {{- end }}
+{{- end }}
+{{- if $access }}{{ $_ := set $own "access" $access }}{{ end }}
 {{- if gt (int .Values.server.replicas) 1 }}
 {{- $_ := set $own "replicas" (dict "lease" (printf "%s/%s" .Release.Namespace (include "trilens.fullname" .))) }}
 {{- end }}
