@@ -75,13 +75,15 @@ relabel_configs:
 
 {{- define "trilens.agentSettings" -}}
 {{- $needs := .Values.agent.needs }}
+{{- /* Whether a dcgm-exporter runs is seen among the node's processes: unseen, both would tell of each GPU. */}}
+{{- $reads := and $needs.gpuDevices.enabled $needs.processes.enabled }}
 {{- $agent := dict
       "listen" "0.0.0.0:9334"
       "token_file" "/etc/trilens/secret/agent-token"
       "log_format" "json"
       "state_file" "/var/lib/trilens-agent/state.json"
       "kernel_log" (ternary $needs.kernelLog.from "off" $needs.kernelLog.enabled)
-      "gpu_metrics" (ternary "auto" "off" $needs.gpuDevices.enabled) }}
+      "gpu_metrics" (ternary "auto" "off" $reads) }}
 {{- if .Values.agent.tls.secretName }}
 {{- $_ := set $agent "tls_cert_file" "/etc/trilens/tls/tls.crt" }}
 {{- $_ := set $agent "tls_key_file" "/etc/trilens/tls/tls.key" }}
