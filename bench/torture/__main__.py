@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from bench.torture import table
 from bench.torture.attempt import run
+from bench.torture.code import code_version
 from bench.torture.rows import BY_NAME, ROWS
-from bench.torture.state import KNOWN, OUT, TRIALS, State, code_version
+from bench.torture.state import KNOWN, OUT, TRIALS, State
 from trilens.settings.duration import duration_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench.torture.row import Row
 
 _FUZZ: Final = "fuzz"  # all rows of this kind, or with --target one
@@ -36,33 +39,35 @@ def main() -> int:
     args = parser.parse_args()
     # Servers, mounts and a stopped clock are put right by who is told to end, as after Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    state, version = State(TRIALS) if args.no_write else State(OUT, KNOWN), code_version()
+    state = State(TRIALS) if args.no_write else State(OUT, KNOWN)
+    # As it is now: what changes while rows run, they have not tried.
+    versions = {row.name: code_version(row) for row in ROWS}
     if args.list:
-        _list(state, version)
+        _list(state, versions)
         return 0
-    rows = _chosen(parser, args, state, version)
-    missed = {row.name for row in ROWS if not args.row and state.is_missed(row, version)}
-    _write(state, version, args)  # also when nothing is left to run
+    rows = _chosen(parser, args, state, versions)
+    missed = {row.name for row in ROWS if not args.row and state.is_missed(row, versions[row.name])}
+    _write(state, versions, args)  # also when nothing is left to run
     for row in rows:
-        if not _run(row, args, state, version):
+        if not _run(row, args, state, versions[row.name]):
             missed.add(row.name)
-        _write(state, version, args)
+        _write(state, versions, args)
     if missed:
         print(f"missed: {', '.join(sorted(missed))}", file=sys.stderr)
     return 1 if missed else 0
 
 
-def _write(state: State, version: str, args: argparse.Namespace) -> None:
+def _write(state: State, versions: Mapping[str, str], args: argparse.Namespace) -> None:
     if not args.no_write:
-        table.write(table.section(ROWS, state.rows, version))
+        table.write(table.section(ROWS, state.rows, versions))
 
 
 def _chosen(
-    parser: argparse.ArgumentParser, args: argparse.Namespace, state: State, version: str
+    parser: argparse.ArgumentParser, args: argparse.Namespace, state: State, versions: Mapping[str, str]
 ) -> list[Row]:
     names = [f"fuzz-{args.target}" if args.target and name == _FUZZ else name for name in args.row]
     if not names:
-        return [row for row in ROWS if not state.is_done(row, version)]
+        return [row for row in ROWS if not state.is_done(row, versions[row.name])]
     rows: list[Row] = []
     for name in names:
         if name == _FUZZ:
@@ -87,13 +92,13 @@ def _amount(length: str, row: Row) -> float:
     return float(length) if row.unit == "times" else duration_ms(length) / 1000
 
 
-def _list(state: State, version: str) -> None:
+def _list(state: State, versions: Mapping[str, str]) -> None:
     for row in ROWS:
         kept = state.rows.get(row.name)
         known = table.verdict(row, kept)
         if kept is not None:
             known = f"{kept['done']:g} of {row.length:g}, {known}"
-        stale = "" if kept is None or kept["version"] == version else ", of other code"
+        stale = "" if kept is None or kept["version"] == versions[row.name] else ", of other code"
         print(f"{row.name:20} {table.length_text(row.length, row.unit):>10}  {row.what} ({known}{stale})")
 
 

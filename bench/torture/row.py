@@ -48,6 +48,7 @@ class Row:
     length: float
     unit: str  # "s" or "times"
     run: Callable[[Wanted], Outcome]
+    reader: str | None = None  # the module that is tried, where that is not all of Trilens
 
     def is_whole(self, done: float) -> bool:
         """Whether it was as long as the table asks; one that was tried for a while was not."""

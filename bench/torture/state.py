@@ -3,7 +3,6 @@ table does that is made of it. What rows have done so far stays in their folders
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -11,32 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bench.torture.row import Outcome, Row
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 OUT: Final = _ROOT / "bench" / "out" / "torture"
 KNOWN: Final = Path(__file__).with_name("known.json")
 TRIALS: Final = _ROOT / "bench" / "out" / "torture-trials"  # what is not to be written into the table
-_KINDS: Final = (".py", ".yml", ".yaml", ".toml")
-# The tests' own parts that rows use besides those of their first folder.
-_USED: Final = ("tests/store/http_front.py", "tests/fuzz/test_text_comes_back.py")
-
-
-def code_version() -> str:
-    """It changes with every file of Trilens that is Python or a rule, and with whatever tries it."""
-    found = hashlib.sha256()
-    for file in sorted(_tried()):
-        found.update(str(file.relative_to(_ROOT)).encode() + b"\0" + file.read_bytes())
-    return found.hexdigest()[:12]
-
-
-def _tried() -> Iterator[Path]:
-    for folder in ("src/trilens", "bench/torture"):
-        yield from (file for file in (_ROOT / folder).rglob("*") if file.suffix in _KINDS)
-    yield from (_ROOT / "tests").glob("*.py")
-    yield from (_ROOT / file for file in _USED)
 
 
 class State:

@@ -22,18 +22,20 @@ def length_text(amount: float, unit: str) -> str:
     return f"{amount / 60:,.0f} min" if amount >= 120 else f"{amount:.0f} s"
 
 
-def section(rows: Sequence[Row], state: Mapping[str, dict[str, Any]], version: str) -> str:
+def section(rows: Sequence[Row], state: Mapping[str, dict[str, Any]], versions: Mapping[str, str]) -> str:
     lines = []
     below = []
     for row in rows:
         kept = state.get(row.name)
-        lines.append((f"`{row.name}`", *map(_cell, (row.what, row.goal, *_shown(row, kept, version)))))
+        lines.append(
+            (f"`{row.name}`", *map(_cell, (row.what, row.goal, *_shown(row, kept, versions[row.name]))))
+        )
         if kept is not None and kept["more"]:
             below.append(f"**{row.name}.** {kept['more']}")
     text = (
         "`make torture` runs what has not been run of the code as it is; each row is a command of its own, "
         "`python -m bench.torture ROW`, and can be resumed ([docs/torture.md](../docs/torture.md)). Figures "
-        f"marked with a * are of other code than that of this table ({version}). {report.machine()}."
+        f"marked with a * are of other code than was there when this table was made. {report.machine()}."
     )
     return "\n\n".join(["## Torture", text, report.table(_HEAD, lines), *below])
 

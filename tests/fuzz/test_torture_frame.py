@@ -18,12 +18,13 @@ import psutil
 import pytest
 from bench.torture import __main__ as main_module
 from bench.torture import away, kill_server, load, machine, table
-from bench.torture import state as state_module
 from bench.torture.attempt import Attempt, run
+from bench.torture.code import tried_by
 from bench.torture.dependency import Dependency
 from bench.torture.fuzz import campaign, http_api
 from bench.torture.fuzz.campaign import outcome
 from bench.torture.fuzz.mutation import mutations
+from bench.torture.fuzz.targets import TARGETS
 from bench.torture.row import Outcome, Row, Wanted
 from bench.torture.rows import ROWS
 from bench.torture.slope import slope_of
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
     from bench.torture.fault_proxy import Fault
     from prometheus_client import Metric
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def nothing(_: Wanted) -> Outcome:
@@ -75,7 +79,7 @@ def ran(row: Row, folder: Path, *, resume: bool = False, version: str = "v1") ->
 
 
 def shown(folder: Path, version: str = "v1") -> str:
-    return table.section([ROW], State(folder).rows, version)
+    return table.section([ROW], State(folder).rows, {ROW.name: version})
 
 
 def test_memory_that_rises_is_seen_through_noise() -> None:
@@ -98,8 +102,28 @@ def test_what_was_done_of_other_code_is_done_again(tmp_path: Path) -> None:
 
 
 def test_the_version_is_of_the_harness_too() -> None:
-    tried = {file.name for file in state_module._tried()}
+    tried = {file.name for file in tried_by(ROW)}
     assert tried >= {"kill_server.py", "load.yaml", "acknowledged_writes.py", "main.py", "http_front.py"}
+
+
+def test_where_one_reader_is_tried_the_version_is_of_what_it_imports() -> None:
+    """So that what ten minutes have found of it outlives a change of another part."""
+    logs = dataclasses.replace(ROW, reader="bench.torture.fuzz.logs")
+    tried = {file.relative_to(ROOT).as_posix() for file in tried_by(logs)}
+    assert tried >= {
+        "bench/torture/fuzz/logs.py",
+        "bench/torture/fuzz/session.py",
+        "src/trilens/__init__.py",
+        "src/trilens/diagnose/logs/signs.yml",
+        "src/trilens/model/errors.py",
+    }
+    assert not any(file.startswith(("src/trilens/serve", "src/trilens/promql")) for file in tried)
+
+
+def test_every_reader_is_a_module_of_its_own() -> None:
+    readers = [row.reader for row in ROWS if row.reader is not None]
+    assert len(readers) == len(TARGETS)
+    assert all(reader.startswith("bench.torture.fuzz.") for reader in readers)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +216,7 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., li
         monkeypatch.setattr(main_module, "OUT", tmp_path / "out")
         monkeypatch.setattr(main_module, "KNOWN", tmp_path / "known.json")
         monkeypatch.setattr(main_module, "TRIALS", tmp_path / "trials")
-        monkeypatch.setattr(main_module, "code_version", lambda: "v1")
+        monkeypatch.setattr(main_module, "code_version", lambda _row: "v1")
         monkeypatch.setattr(table, "write", written.append)
         monkeypatch.setattr(sys, "argv", ["torture", *arguments])
         try:

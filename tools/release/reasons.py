@@ -53,6 +53,7 @@ REASONS: Final = {
     "atheris": "fuzzing by coverage",
     "cyclonedx-python-lib": "writes and checks the SBOM; brings the reader of SPDX expressions",
     "grafana-foundation-sdk": "dashboards are made by typed code",
+    "grimp": "what a module imports: which code a row of the torture table tries",
     "hatchling": "builds the wheel twice, to compare",
     "hypothesis": "tests that look for counterexamples",
     "import-linter": "checks which folder may import which",

@@ -29,7 +29,15 @@ def _run(name: str, wanted: Wanted) -> Outcome:
 
 FUZZ_ROWS: Final = (
     *(
-        Row(f"fuzz-{target.name}", target.what, _GOAL, _LENGTH_S, "s", partial(_run, target.name))
+        Row(
+            f"fuzz-{target.name}",
+            target.what,
+            _GOAL,
+            _LENGTH_S,
+            "s",
+            partial(_run, target.name),
+            target.take.__module__,
+        )
         for target in TARGETS
     ),
     HTTP_API,

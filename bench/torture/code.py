@@ -1,0 +1,74 @@
+"""Which code a row tries: what came of it holds until that changes."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import grimp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from grimp import ImportGraph
+
+    from bench.torture.row import Row
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_KINDS: Final = (".py", ".yml", ".yaml", ".toml")
+# The tests' own parts that rows use besides those of their first folder.
+_USED: Final = ("tests/store/http_front.py", "tests/fuzz/test_text_comes_back.py")
+_HOW_READERS_ARE_TRIED: Final = "bench/torture/fuzz"
+
+
+@cache
+def code_version(row: Row) -> str:
+    """It changes with every file of Trilens that is Python or a rule, and with whatever tries it; where the
+    row tries one reader alone, with what that imports."""
+    found = hashlib.sha256()
+    for file in sorted(set(tried_by(row))):
+        found.update(str(file.relative_to(_ROOT)).encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def tried_by(row: Row) -> Iterator[Path]:
+    if row.reader is not None:
+        yield from _read_by(row.reader)
+        yield from _code_in(_ROOT / _HOW_READERS_ARE_TRIED)
+        return
+    for folder in ("src/trilens", "bench/torture"):
+        yield from _code_in(_ROOT / folder)
+    yield from (_ROOT / "tests").glob("*.py")
+    yield from (_ROOT / file for file in _USED)
+
+
+def _read_by(module: str) -> Iterator[Path]:
+    """The files of a module, of all that it imports when it runs, and the rules that lie beside those."""
+    graph = _imports()
+    for one in _with_packages([module, *graph.find_upstream_modules(module)]):
+        place = _ROOT / ("src" if one.partition(".")[0] == "trilens" else "") / Path(*one.split("."))
+        file = place.with_suffix(".py")
+        if file.exists():
+            yield file
+        else:
+            yield from (beside for beside in place.iterdir() if beside.suffix in _KINDS[1:])
+            yield place / "__init__.py"
+
+
+def _with_packages(modules: Iterable[str]) -> set[str]:
+    found = set()
+    for module in modules:
+        parts = module.split(".")
+        found |= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    return found
+
+
+@cache
+def _imports() -> ImportGraph:
+    return grimp.build_graph("trilens", "bench", exclude_type_checking_imports=True, cache_dir=None)
+
+
+def _code_in(folder: Path) -> Iterator[Path]:
+    yield from (file for file in folder.rglob("*") if file.suffix in _KINDS)
