@@ -251,7 +251,7 @@ def test_what_the_last_one_has_too_is_not_stored_again(directory: Path) -> None:
     parts = [*(backups / "two" / TABLES / "data").rglob("*.bin")]
     linked = [path for path in parts if path.stat().st_nlink == 2]
     assert 0 < len(linked) < len(parts)
-    delete_backup(backups / "one")
+    delete_backup(backups / "one", directory)
     restore(backups / "two", directory.parent / "again")
     assert held(directory.parent / "again")["whole"] == [0, 1]
 
@@ -451,7 +451,13 @@ def test_a_kill_in_the_middle_leaves_nothing_that_looks_whole(directory: Path) -
     assert whole_backups(backups) == []
     with pytest.raises(BackupError, match="no whole backup"):
         restore(left, directory.parent / "again")
-    clear_unfinished(backups)
+    theirs = backups / ".unfinished-0123456789ab-one"
+    theirs.mkdir()
+    clear_unfinished(backups, directory.parent / "other data")
+    assert sorted(backups.iterdir()) == sorted([left, theirs])
+    clear_unfinished(backups, directory)
+    assert [*backups.iterdir()] == [theirs]
+    theirs.rmdir()
     assert [*backups.iterdir()] == []
     with opened(directory) as engine:
         back_up(engine, directory, backups / "one")

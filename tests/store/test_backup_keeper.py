@@ -16,6 +16,7 @@ from trilens.serve import backup_keeper
 from trilens.serve.backup_keeper import BackupKeeper
 from trilens.serve.checkup.backups import failed
 from trilens.settings.storage import StorageSettings
+from trilens.store.backup import _unfinished
 from trilens.store.backup_manifest import Manifest, seal
 
 if TYPE_CHECKING:
@@ -104,6 +105,40 @@ def test_those_beyond_what_is_kept_go(tmp_path: Path) -> None:
         settled(keeper)
     assert names(keeper) == made[2:]
     assert [like.name if like else None for like in backups.linked] == [None, *made[:3]]
+
+
+def test_only_backups_that_a_server_named_go(tmp_path: Path) -> None:
+    """`trilens backup` puts its own beside them under any name, and others may copy something there."""
+    backups = Backups(tmp_path, backup_keep=1)
+    theirs = ["monday", "20251009T085320Z", "20200101T000000.000Z.before-the-upgrade"]
+    for name in theirs:
+        backups.make(tmp_path / "backups" / name, None, threading.Event())
+    keeper = backups.keeper()
+    keeper.start()
+    for _ in range(3):
+        backups.clock_ms += DAY_MS
+        last = keeper.begin()
+        until(lambda: keeper.state.running is None, "it is never made")
+    settled(keeper)
+    assert sorted(names(keeper)) == sorted([*theirs, last])
+
+
+def test_what_others_have_not_finished_is_left(tmp_path: Path) -> None:
+    backups = Backups(tmp_path)
+    keeper = backups.keeper()
+    keeper.start()
+    keeper.begin()
+    until(lambda: keeper.state.running is None, "it is never made")
+    settled(keeper)
+    (made,) = keeper.whole()
+    own = _unfinished(made.path, tmp_path)
+    others = made.path.with_name(".unfinished-0123456789ab-20251009T085320.000Z")
+    for path in (own, others):
+        path.mkdir()
+    again = backups.keeper()
+    again.start()
+    settled(again)
+    assert (own.exists(), others.exists(), made.path.exists()) == (False, True, True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from contextlib import suppress
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
 _LOOK_S: Final = 10.0  # a backup that is due is begun so soon
 
 
@@ -72,7 +74,7 @@ class BackupKeeper:
     def start(self) -> None:
         if self.directory is not None:
             try:
-                clear_unfinished(self.directory)
+                clear_unfinished(self.directory, self._data_dir)
                 latest = self.whole()[-1:]
                 self.state = replace(self.state, latest=latest[0] if latest else None)
             except (OSError, BackupError) as e:  # making one will fail, and says so
@@ -190,9 +192,11 @@ class BackupKeeper:
         tell_failed(name, error)
 
     def _delete_oldest(self) -> None:
+        """Of those that a server has named. What people put beside them is theirs."""
         try:
-            for one in self.whole()[: -self._keep]:
-                delete_backup(one.path)
+            own = [one.path for one in self.whole() if _NAME.fullmatch(one.path.name)]
+            for path in own[: -self._keep]:
+                delete_backup(path, self._data_dir)
         except TrilensError as e:
             log.warning("an old backup is still there", extra={"error": str(e)})
 

@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PLACE: Final = "backups"  # in the data directory, if settings say nothing
 _UNFINISHED: Final = ".unfinished-"
+_OWNER: Final = "backup.id"  # in the data directory: part of the names of unfinished ones made of it
 _BUSY: Final = "CREATING_BACKUP"
 _UNITS: Final = {10**9: "GB", 10**6: "MB", 10**3: "KB"}
 _LOOK_S: Final = 0.01  # while writers wait
@@ -80,7 +81,7 @@ def back_up(
     behind."""
     stop = stop or threading.Event()
     named = packed_as or target
-    unfinished = target.with_name(f"{_UNFINISHED}{target.name}")
+    unfinished = _unfinished(target, data_dir)
     try:
         if target.exists():
             raise BackupError(f"{target} is there already")
@@ -142,9 +143,9 @@ def whole_backups(directory: Path) -> list[tuple[Path, Manifest]]:
     return sorted(found, key=lambda one: one[1].made_ms)
 
 
-def delete_backup(path: Path) -> None:
-    """Half of it left behind is no backup any more."""
-    doomed = path.with_name(f"{_UNFINISHED}{path.name}")
+def delete_backup(path: Path, data_dir: Path) -> None:
+    """Half of it left behind is no backup any more, and goes when a server of these data starts."""
+    doomed = _unfinished(path, data_dir)
     try:
         path.rename(doomed)
         shutil.rmtree(doomed)
@@ -152,11 +153,34 @@ def delete_backup(path: Path) -> None:
         raise BackupError(f"cannot delete the backup {path}: {e.strerror}") from e
 
 
-def clear_unfinished(directory: Path) -> None:
-    """What was left by one that was killed."""
-    for path in directory.glob(f"{_UNFINISHED}*"):
-        log.info("removing a backup that was not finished", extra={"path": str(path)})
-        shutil.rmtree(path, ignore_errors=True)
+def clear_unfinished(directory: Path, data_dir: Path) -> None:
+    """What was left of backups of these data by one that was killed: whoever has the data knows that nobody
+    makes one. Another server's may be in the making."""
+    owner = _owner(data_dir)
+    for path in sorted(directory.glob(f"{_UNFINISHED}*")):
+        if owner and path.name.startswith(f"{_UNFINISHED}{owner}-"):
+            log.info("removing a backup that was not finished", extra={"path": str(path)})
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            log.info("an unfinished backup of other data is left as it is", extra={"path": str(path)})
+
+
+def _unfinished(target: Path, data_dir: Path) -> Path:
+    owner = _owner(data_dir)
+    if not owner:
+        owner = uuid.uuid4().hex[:12]
+        try:
+            (data_dir / _OWNER).write_text(owner, encoding="ascii")
+        except OSError as e:
+            raise BackupError(f"cannot write {data_dir / _OWNER}: {e.strerror}") from e
+    return target.with_name(f"{_UNFINISHED}{owner}-{target.name}")
+
+
+def _owner(data_dir: Path) -> str:
+    """Empty before the first backup. It is in none: data that are restored beside these are others."""
+    with suppress(OSError):
+        return (data_dir / _OWNER).read_text(encoding="ascii", errors="replace").strip()
+    return ""
 
 
 def _check_space(engine: Engine, data_dir: Path, directory: Path, *, is_packed: bool) -> None:
@@ -288,7 +312,7 @@ def _beside_the_engine(data_dir: Path, backup_dir: Path) -> Iterator[Path]:
         ]
         for name in sorted(names):
             path = here / name
-            if name != LOCK_NAME and not name.endswith(_OF_SQLITE) and path.is_file():
+            if name not in (LOCK_NAME, _OWNER) and not name.endswith(_OF_SQLITE) and path.is_file():
                 yield path
 
 
