@@ -13,6 +13,37 @@ from trilens.settings.load import load_settings
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
 
 
+COMMANDS = re.findall(r"^    (.*(?:\\\n.*)*)", PAGE, re.MULTILINE)
+ROOT = Path(__file__).parents[2]
+
+
+def test_one_file_has_all_that_was_set() -> None:
+    """It is made before anything is installed, and every install and upgrade is with it and nothing besides."""
+    (made,) = [
+        n for n, one in enumerate(COMMANDS) if one.endswith(" my-values.yaml") and one.startswith("cp ")
+    ]
+    used = [n for n, one in enumerate(COMMANDS) if re.match(r"helm (install|upgrade) ", one)]
+    assert made < min(used)
+    assert len(used) > 4
+    wanted = r"helm (install|upgrade) trilens deploy/helm/trilens --namespace trilens --values my-values.yaml"
+    assert [COMMANDS[n] for n in used if not re.fullmatch(wanted, COMMANDS[n])] == []
+
+
+def test_that_file_with_what_is_first_put_into_it(tmp_path: Path) -> None:
+    (copied,) = re.findall(r"^    cp (\S+) my-values.yaml$", PAGE, re.MULTILINE)
+    (shown,) = [one for one in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if one.startswith("image:")]
+    values, first = yaml.safe_load((ROOT / copied).read_text()), yaml.safe_load(shown)
+    for group, given in first.items():
+        values[group] = {**values.get(group, {}), **given}
+    file = tmp_path / "my-values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    objects = template(values=file)
+    image = pod_of(objects, "StatefulSet")["containers"][0]["image"]
+    assert f"podman push {image}" in COMMANDS
+    assert [*settings_of(objects)["kubernetes"]["clusters"]] == ["production"]
+    assert any(f"--cluster {first['cluster']['name']}" in one for one in COMMANDS)
+
+
 def test_the_values_that_let_people_in(tmp_path: Path) -> None:
     (shown,) = [one for one in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "secretMounts" in one]
     values = tmp_path / "my-values.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from receivers_at_work import HttpReceiver
 
+from receivers_at_work import HttpReceiver
 from servers import free_port, require_server, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "self-monitoring.md").read_text("utf-8")
@@ -42,11 +43,11 @@ def test_the_switch_hears_every_minute(tmp_path: Path) -> None:
         with running(command, f"{url}/-/ready", log=tmp_path / "alertmanager.log"):
             alert = {"labels": {"alertname": "TrilensWatchdog", "severity": "none"}}
             httpx.post(f"{url}/api/v2/alerts", json=[alert]).raise_for_status()
-            heard = []
+            heard: list[float] = []
             while len(heard) < 5:
                 switch.next()
                 heard.append(time.monotonic())
-    longest = max(later - sooner for sooner, later in zip(heard, heard[1:], strict=False))
+    longest = max(later - sooner for sooner, later in itertools.pairwise(heard))
     assert longest < 1.5 * 60 / FASTER, f"at most a minute and a half: {heard}"
 
 
