@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,7 +11,12 @@ from trilens.alert.delivery.outbox import Outbox, Told, Waiting
 from trilens.model.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
+
+TELLER = "trilens.alert.delivery.mirror_teller"
+LONG_S = 60.0  # what would hang is not waited for longer
 
 
 class Elsewhere:
@@ -19,11 +25,15 @@ class Elsewhere:
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], str] = {}
         self.is_away = False
+        self.was_asked, self.answers, self.has_taken = (threading.Event() for _ in range(3))
+        self.answers.set()
 
     def load(self) -> list[tuple[str, str, str]]:
         return [(*place, body) for place, body in self.rows.items()]
 
     def put(self, rows: list[tuple[str, str, str | None]]) -> None:
+        self.was_asked.set()
+        self.answers.wait(LONG_S)
         if self.is_away:
             raise StoreError("away")
         for kind, key, body in rows:
@@ -31,6 +41,7 @@ class Elsewhere:
                 self.rows.pop((kind, key), None)
             else:
                 self.rows[kind, key] = body
+        self.has_taken.set()
 
 
 def message(key: str, body: bytes = b"\xff\x00 body") -> Waiting:
@@ -87,27 +98,110 @@ def test_people_are_told_while_it_is_away() -> None:
     assert keys(kept) == ["i2", "i3", "i4"]
 
 
-def test_what_it_did_not_take_is_told_by_who_looks_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing may be written for long: a sender looks every few seconds."""
+def test_what_it_did_not_take_is_told_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing may be written for long."""
+    monkeypatch.setattr(f"{TELLER}._AGAIN_S", 0.01)
     kept = Elsewhere()
     one = Outbox(None, kept)
-    monkeypatch.setattr("trilens.alert.delivery.queue_file._MIRROR_AGAIN_S", 3_600.0)
+    away_with(one, kept)
+    kept.has_taken.clear()
+    kept.is_away = False
+    assert kept.has_taken.wait(LONG_S)
+    assert keys(kept) == ["i2", "i3"]
+
+
+def test_what_it_did_not_take_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{TELLER}._AGAIN_S", 3_600.0)
+    kept = Elsewhere()
+    one = Outbox(None, kept)
     away_with(one, kept)
     kept.is_away = False
-    one.due("hook", 5, 9)
-    assert keys(kept) == ["i1", "i2"]  # not that soon
-    monkeypatch.setattr("trilens.alert.delivery.queue_file._MIRROR_AGAIN_S", 0.0)
-    kept.is_away = True
-    one.forget([("hook", "i1")])
-    one.put([message("i3")], 10)
-    kept.is_away = False
-    one.due("hook", 5, 9)
-    assert keys(kept) == ["i2", "i3"]
-    kept.is_away = True
-    one.put([message("i5")], 10)
-    kept.is_away = False
     one.close()
-    assert keys(kept) == ["i2", "i3", "i5"]
+    assert keys(kept) == ["i2", "i3"]
+
+
+def test_of_what_changed_while_it_was_away_the_last_word_counts() -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    kept.is_away = True
+    one.put([message("i1", b"first")], 10)
+    one.put([message("i1", b"second")], 10)
+    kept.is_away = False
+    one.put([message("i2")], 10)
+    assert Outbox(None, kept).due("hook", 5, 9)[0].body == b"second"
+
+
+def meanwhile(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_who_writes_waits_until_it_is_told() -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    kept.answers.clear()
+    writing = meanwhile(lambda: one.put([message("i1")], 10))
+    assert kept.was_asked.wait(LONG_S)
+    assert writing.is_alive()
+    kept.answers.set()
+    writing.join(LONG_S)
+    assert keys(kept) == ["i1"]
+
+
+def test_who_reads_does_not_wait_for_it() -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    kept.answers.clear()
+    meanwhile(lambda: one.put([message("i1")], 10))
+    assert kept.was_asked.wait(LONG_S)
+    found: list[str] = []
+    reading = meanwhile(lambda: found.extend(each.key for each in one.due("hook", 5, 9)))
+    reading.join(LONG_S / 2)
+    assert found == ["i1"]
+    kept.answers.set()
+
+
+def test_one_that_says_nothing_holds_up_a_single_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    kept.answers.clear()
+    monkeypatch.setattr(f"{TELLER}._ANSWERS_S", 0.01)
+    one.put([message("i1")], 10)
+    monkeypatch.setattr(f"{TELLER}._ANSWERS_S", 3_600.0)
+    writing = meanwhile(lambda: one.put([message("i2")], 10))
+    writing.join(LONG_S / 2)
+    assert not writing.is_alive()
+    assert [found.key for found in one.due("hook", 5, 9)] == ["i1", "i2"]
+    assert keys(kept) == []
+    kept.answers.set()
+    one.close()
+    assert keys(kept) == ["i1", "i2"]
+
+
+def test_what_changes_while_it_is_told_is_told_after_that() -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    kept.answers.clear()
+    writing = [meanwhile(lambda: one.put([message("i1", b"first")], 10))]
+    assert kept.was_asked.wait(LONG_S)
+    writing.append(meanwhile(lambda: one.put([message("i1", b"second")], 10)))
+    while one.due("hook", 5, 9)[0].body != b"second":
+        pass
+    kept.answers.set()
+    for thread in writing:
+        thread.join(LONG_S)
+    assert Outbox(None, kept).due("hook", 5, 9)[0].body == b"second"
+
+
+def test_a_defect_of_it_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Elsewhere()
+    one = Outbox(None, kept)
+    with monkeypatch.context() as broken:
+        broken.setattr(kept, "rows", None)
+        one.put([message("i1")], 10)
+    one.put([message("i2")], 10)
+    assert keys(kept) == ["i1", "i2"]
 
 
 def keys(kept: Elsewhere) -> list[str]:

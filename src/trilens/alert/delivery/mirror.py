@@ -1,7 +1,7 @@
 """The queue of notifications kept somewhere else as well, for a server whose disk nobody finds after it.
 
 The queue itself is then in memory. Triggers note which rows are touched; the mirror is told of them before
-who wrote goes on, so what was promised to be kept is. While the mirror takes nothing they stay noted.
+who wrote goes on, so what was promised to be kept is. One that says nothing is waited for only so long.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ _ROWS: Final[dict[str, tuple[tuple[str, ...], Any]]] = {
 }
 
 
+MirroredRow = tuple[str, str, str | None]  # kind, key, and body: None where it is no more
+
+
 class Mirror(Protocol):
     """Rows by kind and key. Raises StoreError."""
 
     def load(self) -> Sequence[tuple[str, str, str]]: ...
 
-    def put(self, rows: Sequence[tuple[str, str, str | None]]) -> None: ...
+    def put(self, rows: Sequence[MirroredRow]) -> None: ...
 
 
 def fill(db: sqlite3.Connection, mirror: Mirror) -> None:
@@ -51,12 +54,11 @@ def fill(db: sqlite3.Connection, mirror: Mirror) -> None:
     db.commit()
 
 
-def tell(db: sqlite3.Connection, mirror: Mirror) -> None:
-    """What was touched and not told yet."""
+def take(db: sqlite3.Connection) -> list[MirroredRow]:
+    """What was touched since it was last taken, as it is now."""
     touched = db.execute("SELECT kind, key FROM touched").fetchall()
-    if touched:
-        mirror.put([(kind, key, _body(db, kind, key)) for kind, key in touched])
-        db.execute("DELETE FROM touched")
+    db.execute("DELETE FROM touched")
+    return [(kind, key, _body(db, kind, key)) for kind, key in touched]
 
 
 def _body(db: sqlite3.Connection, kind: str, key: str) -> str | None:

@@ -11,14 +11,15 @@ import time
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from trilens.alert.delivery.mirror import fill, tell
+from trilens.alert.delivery.mirror import fill, take
+from trilens.alert.delivery.mirror_teller import MirrorTeller
 from trilens.model.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from trilens.alert.delivery.mirror import Mirror
+    from trilens.alert.delivery.mirror import Mirror, MirroredRow
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,6 @@ _VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
 _BESIDE: Final = ("-wal", "-shm")  # what SQLite keeps there
 _DISK_AGAIN_S: Final = 1.0
-_MIRROR_AGAIN_S: Final = 1.0
 
 _T = TypeVar("_T")
 
@@ -52,15 +52,16 @@ class QueueFile:
         self._disk = _opened(file) if file is not None else None
         self._memory = _connected(":memory:") if self._disk is None else None
         self._disk_again = 0.0
-        self._mirror = mirror
-        self._mirror_again: float | None = None  # when it is told what it did not take
+        self._teller: MirrorTeller | None = None
         if mirror is not None:
             fill(self._db(), mirror)
+            self._teller = MirrorTeller(mirror, self._take)
+            self._teller.start()
 
     def close(self) -> None:
+        if self._teller is not None:
+            self._teller.close()
         with self._lock:
-            if self._mirror_again is not None:
-                self._tell_mirror()
             for db in (self._memory, self._disk):
                 if db is not None:
                     db.close()
@@ -72,18 +73,17 @@ class QueueFile:
 
     def read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         with self._lock, _told():
-            found = self._db().execute(query, values).fetchall()
-            if self._mirror_again is not None and time.monotonic() >= self._mirror_again:
-                self._tell_mirror()
-            return found
+            return self._db().execute(query, values).fetchall()
 
     def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """One transaction: all of it, or nothing. On disk or with the mirror when it returns, if they can."""
+        done = self._write(work)
+        if self._teller is not None:
+            self._teller.tell()
+        return done
+
+    def _write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         with self._lock, _told():
-            if self._mirror is not None:
-                done = _transaction(self._db(), work)
-                self._tell_mirror()
-                return done
             try:
                 return _transaction(self._db(), work)
             except sqlite3.OperationalError as e:
@@ -92,20 +92,9 @@ class QueueFile:
                 self._go_on_in_memory(self._disk, e)
                 return _transaction(self._db(), work)
 
-    def _tell_mirror(self) -> None:
-        """Whoever reads, too, tries again what it did not take: senders do, every few seconds."""
-        mirror = self._mirror
-        assert mirror is not None
-        try:
-            _transaction(self._db(), lambda db: tell(db, mirror))
-        except StoreError as e:
-            if self._mirror_again is None:
-                log.error("notifications wait in memory alone: the store does not take them", extra=_why(e))
-            self._mirror_again = time.monotonic() + _MIRROR_AGAIN_S
-            return
-        if self._mirror_again is not None:
-            log.info("notifications are in the store again")
-            self._mirror_again = None
+    def _take(self) -> Sequence[MirroredRow]:
+        with self._lock, _told():
+            return _transaction(self._db(), take)
 
     def _db(self) -> sqlite3.Connection:
         if self._memory is not None and self._disk is not None and time.monotonic() >= self._disk_again:
@@ -146,10 +135,6 @@ def _told() -> Iterator[None]:
 def _transaction(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], _T]) -> _T:
     with db:
         return work(db)
-
-
-def _why(error: Exception) -> dict[str, str]:
-    return {"error": str(error)}
 
 
 def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
