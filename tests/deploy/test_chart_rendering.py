@@ -61,7 +61,9 @@ def test_trilens_takes_the_settings(values: Path, tmp_path: Path) -> None:
 
 
 def test_the_image_is_of_this_version() -> None:
-    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == __version__
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert about["appVersion"] == __version__
+    assert about["version"] == __version__.replace(".dev", "-dev"), "helm wants SemVer"
     assert pod_of(template(), "StatefulSet")["containers"][0]["image"] == f"trilens-server:{__version__}"
 
 

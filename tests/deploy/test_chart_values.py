@@ -9,6 +9,7 @@ import pytest
 import yaml
 from chart import ALONE, BESIDE, LARGE, VALUES, of_kind, one_of, pod_of, refusal, settings_of, template
 
+from trilens import __version__
 from trilens.diagnose.scheduling.nodes import GPU_LABELS
 
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 Objects = tuple[Json, ...]
+_WRITTEN = (Path(__file__).parent / "value_effects.yaml").read_text()
 EFFECTS = [
     (effect, tuple(dict.fromkeys(one["set"] for one in together)))
-    for together in yaml.safe_load_all((Path(__file__).parent / "value_effects.yaml").read_text())
+    for together in yaml.safe_load_all(_WRITTEN.replace("VERSION", __version__))
     for effect in together
 ]
 PLACES = {

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 from chart import ALONE, pod_of, settings_of, template
 
+from trilens import __version__
 from trilens.settings.load import load_settings
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_one_file_has_all_that_was_set() -> None:
-    """It is made before anything is installed, and every install and upgrade is with it and nothing besides."""
+    """It is made before anything is installed; every install and upgrade is with it and nothing besides."""
     (made,) = [
         n for n, one in enumerate(COMMANDS) if one.endswith(" my-values.yaml") and one.startswith("cp ")
     ]
@@ -42,6 +43,12 @@ def test_that_file_with_what_is_first_put_into_it(tmp_path: Path) -> None:
     assert f"podman push {image}" in COMMANDS
     assert [*settings_of(objects)["kubernetes"]["clusters"]] == ["production"]
     assert any(f"--cluster {first['cluster']['name']}" in one for one in COMMANDS)
+
+
+def test_the_images_are_of_this_version() -> None:
+    tags = re.findall(r"registry\.example/ml/trilens-(?:server|agent):(\S+)", PAGE)
+    assert len(tags) == 5
+    assert {*tags} == {__version__}
 
 
 def test_the_values_that_let_people_in(tmp_path: Path) -> None:
