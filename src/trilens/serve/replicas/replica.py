@@ -110,6 +110,9 @@ class Replica:
             self.on_failure()
             return
         system.metrics.watch(lambda: [gauge("trilens_replica_leads", LEADS_HELP, 1)])
+        # Told since the start, and in one step with the next line: it may be renewed at any moment.
+        system.metrics.certificate_ends_s = self._metrics.certificate_ends_s
+        system.metrics.certificate_trouble = self._metrics.certificate_trouble
         self._system = system
 
     def _leads(self) -> bool:
