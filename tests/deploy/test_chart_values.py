@@ -72,6 +72,16 @@ def test_every_value_is_tried() -> None:
         ("cluster.monitors=some", "cluster.monitors"),
         ("cluster.name=", "cluster.name"),
         ("agent.needs.kernelLog.from=dmesg", "agent.needs.kernelLog.from"),
+        ("agent.needs.kernelLog.from=/dev/kmsg", 'or "kmsg" for /dev/kmsg'),
+        ("agent.needs.kernelLog.from=/proc/kmsg", "/proc would take the place of the container's own"),
+        ("agent.needs.kernelLog.from=/var/../kern.log", "the node's / would take the place"),
+        ("agent.needs.kernelLog.from=/var/log/pods/kern.log", "where something else is mounted"),
+        ("agent.needs.kernelLog.from=/var/lib/trilens-agent/kern.log", "where something else is mounted"),
+        *(
+            (f"config.source.url=http://prometheus,cluster.{scraped}", f"{name}: with config.source.url")
+            for scraped in ("exporters=true", "annotations=true", "monitors=all")
+            for name in [f"cluster.{scraped.partition('=')[0]}"]
+        ),
         ("agent.needs.podLogs.hostPath=logs", "agent.needs.podLogs.hostPath"),
         ("image.pullPolicy=Sometimes", "image.pullPolicy"),
         ("serviceMonitor.interval=soon", "serviceMonitor.interval"),
