@@ -23,6 +23,7 @@ EFFECTS = [
     for together in yaml.safe_load_all(_WRITTEN.replace("VERSION", __version__))
     for effect in together
 ]
+HANDED_ON = ("resources", "probes", "podSecurityContext", "securityContext", "affinity", "updateStrategy")
 PLACES = {
     "server": ("StatefulSet", "spec", "template", "spec"),
     "agent": ("DaemonSet", "spec", "template", "spec"),
@@ -41,11 +42,10 @@ def test_a_value_has_its_effect(effect: Json, settings: tuple[str, ...]) -> None
 
 def test_every_value_is_tried() -> None:
     """What is handed on as it is, is one value. Checks have tests of their own."""
-    handed_on = ("resources", "probes", "podSecurityContext", "securityContext", "affinity", "updateStrategy")
 
     def known_as(value: str) -> str:
         keys = value.partition("[")[0].split(".")
-        end = next((n for n, key in enumerate(keys, 1) if key in handed_on), len(keys))
+        end = next((n for n, key in enumerate(keys, 1) if key in HANDED_ON), len(keys))
         return ".".join(keys[:end])
 
     words = [word.partition("=")[0] for effect, _ in EFFECTS for word in effect["set"].split(",")]
@@ -113,6 +113,29 @@ def test_every_value_is_tried() -> None:
 )
 def test_a_wrong_value_is_refused(settings: str, said: str) -> None:
     assert said in refusal(settings)
+
+
+def test_an_emptied_group_is_refused_by_its_name() -> None:
+    """As `needs:` of a file whose lines below are comments; not as an error of a template."""
+    groups = [*groups_of(yaml.safe_load(VALUES.read_text()))]
+    assert len(groups) > 25
+    for depth in range(max(one.count(".") for one in groups) + 1):
+        emptied = [one for one in groups if one.count(".") == depth]
+        said = refusal(",".join(f"{one}=null" for one in emptied))
+        for one in emptied:
+            parent, _, name = one.rpartition(".")
+            assert f"- {parent or '(root)'}: {name} is required" in said, one
+
+
+def test_an_emptied_text_is_not_given() -> None:
+    """Also where it decides on http or https."""
+    values = yaml.safe_load(VALUES.read_text())
+    known = [one for one in values_of(values) if not {*HANDED_ON} & {*one.split(".")}]
+    empty = [one for one in known if _at(values, one) in ("", False, 0)]
+    assert {"server.tls.secretName", "agent.tls.secretName", "server.ingress.tlsSecret"} <= {*empty}
+    ingress = "server.ingress.enabled=true,server.ingress.host=t.example"
+    nothing = ",".join(f"{one}=null" for one in empty if one not in ingress)
+    assert _without_secrets(template(ingress, nothing)) == _without_secrets(template(ingress))
 
 
 @pytest.mark.parametrize(
@@ -267,6 +290,24 @@ def _inside(found: Any, key: str) -> Any:
         return found[int(key)] if -len(found) <= int(key) < len(found) else None
     inner = found.get(key) if isinstance(found, dict) else None
     return yaml.safe_load(inner) if key == "trilens.yaml" and inner else inner
+
+
+def groups_of(tree: Json, before: str = "") -> Iterator[str]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and value and name not in (*HANDED_ON, "labels"):
+            yield f"{before}{name}"
+            yield from groups_of(value, f"{before}{name}.")
+
+
+def _at(tree: Json, place: str) -> object:
+    found: Any = tree
+    for key in place.split("."):
+        found = found[key]
+    return found
+
+
+def _without_secrets(objects: Objects) -> list[Json]:
+    return [one for one in objects if one["kind"] != "Secret"]
 
 
 def values_of(tree: Json, before: str = "") -> Iterator[str]:

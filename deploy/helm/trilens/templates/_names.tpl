@@ -62,7 +62,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 
 {{- define "trilens.agentScheme" -}}
-{{ ternary "https" "http" (ne .Values.agent.tls.secretName "") }}
+{{ ternary "http" "https" (empty .Values.agent.tls.secretName) }}
 {{- end }}
 
 {{/* The name in the certificate of agents: they have one together, and addresses that come and go. */}}
@@ -71,5 +71,5 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 
 {{- define "trilens.scheme" -}}
-{{ ternary "https" "http" (ne .Values.server.tls.secretName "") }}
+{{ ternary "http" "https" (empty .Values.server.tls.secretName) }}
 {{- end }}

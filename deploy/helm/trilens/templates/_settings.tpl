@@ -8,7 +8,7 @@
 {{- end }}
 {{- with .Values.server.ingress }}
 {{- if .enabled }}
-{{- $_ := set $server "external_url" (printf "%s://%s" (ternary "https" "http" (ne .tlsSecret "")) .host) }}
+{{- $_ := set $server "external_url" (printf "%s://%s" (ternary "http" "https" (empty .tlsSecret)) .host) }}
 {{- end }}
 {{- end }}
 {{- $cluster := dict "in_cluster" true }}
