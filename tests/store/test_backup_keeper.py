@@ -229,8 +229,24 @@ def test_one_that_fails_is_told_and_waits_its_turn(tmp_path: Path) -> None:
     settled(keeper)
     assert (keeper.state.running, keeper.state.failures, keeper.state.error) == (None, 1, "no space")
     assert not keeper._is_due()
+    assert metrics(keeper)["trilens_backup_last_failed"] == 1
     backups.clock_ms += DAY_MS
     assert keeper._is_due()
+
+
+def test_one_that_is_made_ends_what_the_one_before_told(tmp_path: Path) -> None:
+    backups = Backups(tmp_path)
+    backups.fail = BackupError("no space")
+    keeper = backups.keeper()
+    assert metrics(keeper)["trilens_backup_last_failed"] == 0
+    keeper.start()
+    keeper.begin()
+    until(lambda: metrics(keeper)["trilens_backup_last_failed"] == 1, "its failure is not told")
+    backups.fail = None
+    keeper.begin()
+    until(lambda: metrics(keeper)["trilens_backup_last_failed"] == 0, "it is told for ever")
+    settled(keeper)
+    assert metrics(keeper)["trilens_backup_failures_total"] == 1
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ class BackupKeeper:
         yield gauge("trilens_backup_running", "1 while a backup is made.", float(state.running is not None))
         failures_help = "Backups that failed."
         yield CounterMetricFamily("trilens_backup_failures", failures_help, value=state.failures)
+        failed_help = "1 where the last backup failed, of those since the start."
+        yield gauge("trilens_backup_last_failed", failed_help, float(state.failed is not None))
         if self.every_s is not None:
             every_help = "How often a backup is to be made; absent where that is not set."
             yield gauge("trilens_backup_interval_seconds", every_help, self.every_s)

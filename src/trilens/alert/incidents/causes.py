@@ -192,6 +192,7 @@ OF_ALERTS: Final[Mapping[Trouble, tuple[str, ...]]] = {
         "TrainingClockSkew",
         "TrilensAgentsSilent",
         "TrilensBackupFailed",
+        "TrilensBackupMissing",
         "TrilensBackupOld",
         "TrilensCallersRefused",
         "TrilensCertificateEnding",
