@@ -225,6 +225,16 @@ def test_helm_warns_where_the_ingress_is_not_known(small: Release) -> None:
         assert warning not in small.install(few, known, values=BESIDE)
 
 
+def test_helm_tells_how_a_certificate_is_checked(small: Release) -> None:
+    few = "agent.enabled=false,rbac.create=false,server.ingress.enabled=true,server.ingress.host=t.example"
+    told = small.install(few, "server.tls.secretName=cert", values=BESIDE)
+    assert "Where 127.0.0.1 is not in it, ask by a name that is" in told
+    assert "People reach it at https://t.example/." in told
+    told = small.install(few, "config.server.external_url=https://gpus.example/", values=BESIDE)
+    assert "SSL_CERT_FILE" not in told
+    assert "People reach it at https://gpus.example/." in told
+
+
 def test_helm_warns_when_prometheus_may_not_reach_agents(release: Release) -> None:
     both = "networkPolicy.enabled=true,serviceMonitor.enabled=true,serviceMonitor.check=false"
     assert "keeps the Prometheus of serviceMonitor away" in release.install(both)

@@ -8,7 +8,8 @@
 {{- end }}
 {{- with .Values.server.ingress }}
 {{- if .enabled }}
-{{- $_ := set $server "external_url" (printf "%s://%s" (ternary "http" "https" (empty .tlsSecret)) .host) }}
+{{- $scheme := ternary "https" (include "trilens.scheme" $) (not (empty .tlsSecret)) }}
+{{- $_ := set $server "external_url" (printf "%s://%s" $scheme .host) }}
 {{- end }}
 {{- end }}
 {{- $cluster := dict "in_cluster" true }}
