@@ -20,7 +20,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _KINDS: Final = (".py", ".yml", ".yaml", ".toml")
 # The tests' own parts that rows use besides those of their first folder.
 _USED: Final = ("tests/store/http_front.py", "tests/fuzz/test_text_comes_back.py")
-_HOW_READERS_ARE_TRIED: Final = "bench/torture/fuzz"
+_READERS: Final = "bench.torture.fuzz.targets"  # imports each of them
 
 
 @cache
@@ -35,8 +35,9 @@ def code_version(row: Row) -> str:
 
 def tried_by(row: Row) -> Iterator[Path]:
     if row.reader is not None:
+        others = _imports().find_modules_directly_imported_by(_READERS) - {row.reader}
         yield from _read_by(row.reader)
-        yield from _code_in(_ROOT / _HOW_READERS_ARE_TRIED)
+        yield from set(_code_in(_ROOT / "bench/torture/fuzz")) - {_place(one) for one in others}
         return
     for folder in ("src/trilens", "bench/torture"):
         yield from _code_in(_ROOT / folder)
@@ -48,13 +49,16 @@ def _read_by(module: str) -> Iterator[Path]:
     """The files of a module, of all that it imports when it runs, and the rules that lie beside those."""
     graph = _imports()
     for one in _with_packages([module, *graph.find_upstream_modules(module)]):
-        place = _ROOT / ("src" if one.partition(".")[0] == "trilens" else "") / Path(*one.split("."))
-        file = place.with_suffix(".py")
-        if file.exists():
-            yield file
-        else:
-            yield from (beside for beside in place.iterdir() if beside.suffix in _KINDS[1:])
-            yield place / "__init__.py"
+        file = _place(one)
+        yield file
+        if file.name == "__init__.py":
+            yield from (beside for beside in file.parent.iterdir() if beside.suffix in _KINDS[1:])
+
+
+def _place(module: str) -> Path:
+    parts = module.split(".")
+    folder = _ROOT.joinpath(*(["src"] if parts[0] == "trilens" else []), *parts)
+    return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
 def _with_packages(modules: Iterable[str]) -> set[str]:

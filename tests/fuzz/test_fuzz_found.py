@@ -23,10 +23,11 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": META, "status": {"capaci
 FOUND: list[tuple[str, bytes]] = [
     ("kubernetes", json.dumps(POD).encode()),
     ("kubernetes", json.dumps(NODE).encode()),
+    ("nccl-logs", b"n1:7:9 [0] alloc.h:58 NCCL WARN\tFailed to malloc 268435456 bytes"),  # nothing was wrong
 ]
 
 
-@pytest.mark.parametrize(("name", "data"), FOUND, ids=["annotation", "amount"])
+@pytest.mark.parametrize(("name", "data"), FOUND, ids=["annotation", "amount", "tab"])
 def test_an_input_that_once_was_too_much(name: str, data: bytes) -> None:
     assert survives(BY_NAME[name], data)
 

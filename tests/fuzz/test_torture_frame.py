@@ -118,6 +118,7 @@ def test_where_one_reader_is_tried_the_version_is_of_what_it_imports() -> None:
         "src/trilens/model/errors.py",
     }
     assert not any(file.startswith(("src/trilens/serve", "src/trilens/promql")) for file in tried)
+    assert "bench/torture/fuzz/promql.py" not in tried
 
 
 def test_every_reader_is_a_module_of_its_own() -> None:
