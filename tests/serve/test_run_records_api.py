@@ -21,6 +21,7 @@ from run_lines import Sender
 from trilens.collect.runs.intake import RunIntake
 from trilens.model.errors import RunIntakeBusy, StoreReadOnly, TrilensError
 from trilens.model.run import Ending, RunId
+from trilens.model.workload import PodKey
 from trilens.serve.access.name_lookup import NameLookup
 from trilens.serve.access.told_addresses import ToldAddresses
 from trilens.serve.envelope import on_trilens_error
@@ -31,7 +32,7 @@ from trilens.store.migrations import migrate
 from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.model.run_commit import RunCommit
 
@@ -54,10 +55,13 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Records]:
 
 @contextmanager
 def serving(
-    intake: RunIntake | None, *clusters: str, names: NameLookup | None = None
+    intake: RunIntake | None,
+    *clusters: str,
+    names: NameLookup | None = None,
+    pods: Mapping[str, Sequence[PodKey]] | None = None,
 ) -> Iterator[httpx.Client]:
     """With a token for these clusters, or for all."""
-    told = ToldAddresses(load_settings(environ={}), names=names)
+    told = ToldAddresses(load_settings(environ={}), lambda: pods or {}, names=names)
     api = RunRecordsApi(intake, told, ThreadPoolExecutor(2), 1 << 20)
     app = Starlette(
         routes=[Route("/records", api.take, methods=["POST"])],
@@ -100,6 +104,19 @@ def test_an_address_that_is_not_the_tellers_own_is_not_kept(intake: RunIntake, r
             assert client.post("/records", content=sender.batch(1, process=told)).status_code == 200
     kept = {one.rank: one.metrics_address for one in records.processes(["told"])}  # type: ignore[list-item]
     assert kept == {0: "127.0.0.1:9400", 1: None, 2: None, 3: None}
+
+
+def test_an_address_of_a_pod_is_kept_of_that_pod_alone(intake: RunIntake, records: Records) -> None:
+    pods = {"10.7.0.9": [PodKey("prod", "ml", "p", "u")]}
+    told = {"started_ms": 1_000, "metrics_address": "10.7.0.9:9400", "namespace": "ml"}
+    for rank, (cluster, pod) in enumerate((("prod", "p"), ("prod", "other"), ("sandbox", "p"))):
+        with serving(intake, cluster, pods=pods) as client:
+            sender = Sender(run=f"of-{cluster}", rank=rank)
+            body = sender.batch(1, process={**told, "pod": pod})
+            assert client.post("/records", content=body).status_code == 200
+    runs = [RunId("of-prod"), RunId("of-sandbox")]
+    kept = {one.rank: one.metrics_address for one in records.processes(runs)}
+    assert kept == {0: "10.7.0.9:9400", 1: None, 2: None}
 
 
 def test_names_that_nobody_knows_hold_up_no_one_else(

@@ -14,6 +14,7 @@ from known_sender import sent_by
 from memory_api import Api, running
 from trilens.collect.manager import ScrapeManager
 from trilens.model.errors import RequestError, TrilensError
+from trilens.model.workload import PodKey
 from trilens.sdk.serving import registration
 from trilens.sdk.serving.program import ServingProgram
 from trilens.serve import serving_programs
@@ -138,6 +139,45 @@ def test_no_sender_takes_the_room_of_others(monkeypatch: pytest.MonkeyPatch) -> 
     known.heard(ServingProcess("b:1"), "token other")
     told = {(one.address, one.pod.cluster, one.node) for one in known.programs()}
     assert told == {("a:1", "", "n8"), ("a:1", "west", ""), ("b:1", "", "")}
+
+
+def test_one_address_in_two_clusters_is_two_programs(tmp_path: Path) -> None:
+    """Neither token has the other's program scraped as its own."""
+    store = Store.open(StoreOptions(tmp_path), upkeep=False)
+    manager = ScrapeManager([], store)
+    jobs = ScrapeJobs(manager, [])
+    jobs.start()
+    known = Noticed((manager, jobs))
+    for cluster in ("prod", "sandbox", None):
+        known.heard(ServingProcess("10.0.0.5:8000", cluster=cluster), f"token {cluster}")
+        known.look()
+    told = {(one.job, one.labels.get("cluster")) for one in manager.targets()}
+    jobs.stop()
+    store.close()
+    assert told == {
+        ("trilens-serving/prod/10.0.0.5:8000", "prod"),
+        ("trilens-serving/sandbox/10.0.0.5:8000", "sandbox"),
+        ("trilens-serving/10.0.0.5:8000", None),
+    }
+
+
+@pytest.mark.parametrize(("pod", "status"), [("p", 200), ("other", 403)])
+@pytest.mark.parametrize("clusters", [("prod",), ("sandbox",), ()])
+def test_a_token_has_only_pods_of_its_clusters_scraped(
+    clusters: tuple[str, ...], pod: str, status: int
+) -> None:
+    pods = {"10.7.0.9": [PodKey("prod", "ml", "p", "u")]}
+    known = ServingPrograms(None)
+    api = HeartbeatApi(known, ToldAddresses(load_settings(environ={}), lambda: pods))
+    app = Starlette(
+        routes=[Route("/beat", api.take, methods=["POST"])],
+        exception_handlers={TrilensError: on_trilens_error},
+    )
+    with running(sent_by(app, *clusters)) as url:
+        beat = {"address": "10.7.0.9:8000", "namespace": "ml", "pod": pod}
+        answer = httpx.post(f"{url}/beat", json=beat)
+    assert answer.status_code == (403 if clusters == ("sandbox",) else status)
+    assert len(known.programs()) == (answer.status_code == 200)
 
 
 def test_what_only_this_machine_reaches_is_not_told_to_another(

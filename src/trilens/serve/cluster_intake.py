@@ -13,17 +13,17 @@ from trilens.collect.kubernetes.sink import Several
 from trilens.model.errors import IntakeError, StoreError
 from trilens.resolve.clusters import Clusters
 from trilens.resolve.gpus.cluster_view import view_of
+from trilens.resolve.pod_addresses import pods_by_address
 from trilens.resolve.pod_warnings import PodWarnings
 from trilens.resolve.present import Present
 from trilens.resolve.programs import programs_of
-from trilens.resolve.reading import section, text
 from trilens.serve.first_look import FirstLook
 from trilens.serve.kube_state import KubeStateExport
 from trilens.serve.loop_thread import LoopThread
 from trilens.serve.workload_metrics import FAMILIES, as_series, exposed, measured, still_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -179,17 +179,12 @@ class ClusterIntake:
             lambda: [pod for pod in self._clusters[cluster].pods() if keep(pod)], within_s
         )
 
-    def pod_addresses(self) -> set[str]:
-        """Of all pods that are followed. Raises IntakeError."""
-        found = self._between_changes(
-            lambda: {
-                text(section(pod.body, "status"), "podIP")
-                for name in self._names
-                for pod in self._clusters[name].pods()
-            },
+    def pods_by_address(self) -> Mapping[str, Sequence[PodKey]]:
+        """All that are followed. Raises IntakeError."""
+        return self._between_changes(
+            lambda: pods_by_address(pod for name in self._names for pod in self._clusters[name].pods()),
             _VIEW_S,
         )
-        return found - {""}
 
     def clusters_with(self, node: str) -> list[str]:
         """Those that were read through and have a node of this name. Raises IntakeError."""

@@ -77,7 +77,7 @@ from trilens.serve.trackers import stop_all
 from trilens.settings.cure import read_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from trilens.alert.evaluation import GroupState
     from trilens.alert.rule_file import RuleFile
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from trilens.model.alert import Alert
     from trilens.model.incident import Incident
     from trilens.model.run_commit import RunCommit
+    from trilens.model.workload import PodKey
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.cases.about import ObjectSource
     from trilens.serve.cluster_intake import ClusterIntake
@@ -334,8 +335,8 @@ class System:
             also_look=self._pod_addresses.look,
         )
 
-    def _addresses_of_pods(self) -> set[str]:
-        return self.clusters.pod_addresses() if self.clusters is not None else set()
+    def _addresses_of_pods(self) -> Mapping[str, Sequence[PodKey]]:
+        return self.clusters.pods_by_address() if self.clusters is not None else {}
 
     def _run_records_kept(self, commit: RunCommit) -> None:
         self._rank_records.take(commit, time.time_ns() // 1_000_000)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 import orjson
 from starlette.responses import Response
 
-from trilens.model.errors import RunIntakeBusy, RunRecordsError, StoreError
+from trilens.collect.cluster_bound import own_cluster
+from trilens.model.errors import Forbidden, RunIntakeBusy, RunRecordsError, StoreError
+from trilens.model.workload import PodKey
 from trilens.serve.access.told_addresses import teller_of
 from trilens.serve.envelope import JSON, failure, success
 from trilens.serve.params import read_body, read_params
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from trilens.collect.runs.intake import RunIntake
-    from trilens.collect.runs.wire import Reading
-    from trilens.serve.access.told_addresses import Teller, ToldAddresses
+    from trilens.collect.runs.wire import ProcessTold, Reading
+    from trilens.serve.access.told_addresses import ToldAddresses
 
 _RETRY_AFTER_S: Final = 5  # while the disk takes nothing
 
@@ -43,7 +45,7 @@ class RunRecordsApi:
         encoding = request.headers.get("content-encoding", "")
         clusters = identity_of(request).grant.clusters
         reading = await loop.run_in_executor(self._threads, intake.read, body, encoding)
-        await self._check_address(reading, teller_of(request))
+        await self._check_address(reading, request)
         try:
             taking = partial(intake.take, reading, for_dead=for_dead, clusters=clusters)
             receipt = await loop.run_in_executor(self._threads, taking)
@@ -57,14 +59,26 @@ class RunRecordsApi:
         data = {"seq": taken.seq, "interval_s": taken.interval_s}
         return Response(success(orjson.dumps(data)), media_type=JSON)
 
-    async def _check_address(self, reading: Reading, teller: Teller) -> None:
+    async def _check_address(self, reading: Reading, request: Request) -> None:
         """Of a process's addresses the last one counts; in no thread of the intake, because it may be a name.
         It is None where it is not to be asked."""
         last = None
         for told in reading.processes:
             last, told.metrics_address = told.metrics_address, None
         if last:
+            clusters = identity_of(request).grant.clusters
+            teller = teller_of(request, _pod(told, clusters))
             told.metrics_address = await self._told.admitted_or_none(last, teller)
+
+
+def _pod(told: ProcessTold, clusters: frozenset[str] | None) -> PodKey:
+    """Unknown where its cluster is none that the sender may tell of: its records will not be taken either."""
+    try:
+        cluster = told.cluster or ""
+        cluster = own_cluster(cluster, clusters) if clusters is not None else cluster
+    except Forbidden:
+        return PodKey("", "", "", "")
+    return PodKey(cluster, told.namespace or "", told.pod or "", told.pod_uid or "")
 
 
 def _later(response: Response, seconds: int) -> Response:

@@ -124,11 +124,9 @@ class ServingPrograms:
         if self._scraped is None:
             return
         scraping, jobs, defaults = self._scraped
-        alive = {process.address: process for process in self._alive()}
+        alive = sorted(self._alive(), key=lambda one: (one.address, one.cluster or ""))
         others = scraped_elsewhere(scraping, _JOB) if alive else set()
-        wanted = [
-            _job(process, defaults) for address, process in sorted(alive.items()) if address not in others
-        ]
+        wanted = [_job(process, defaults) for process in alive if process.address not in others]
         if wanted != self._jobs:
             jobs.found(_SOURCE, wanted)
             self._jobs = wanted
@@ -164,7 +162,8 @@ class HeartbeatApi:
         cluster, clusters = process.cluster or "", identity.grant.clusters
         if clusters is not None:
             cluster = own_cluster(cluster, clusters)
-        address = await self._told.admitted(process.address, teller_of(request))
+        pod = PodKey(cluster, process.namespace or "", process.pod or "", process.pod_uid or "")
+        address = await self._told.admitted(process.address, teller_of(request, pod))
         process = msgspec.structs.replace(process, address=address, cluster=cluster or None)
         self._programs.heard(process, f"{identity.how} {identity.name}")
         return Response(success(b"null"), media_type=JSON)
@@ -197,5 +196,7 @@ def _job(process: ServingProcess, defaults: dict[str, Any]) -> ScrapeConfig:
         "static_configs": [{"targets": [process.address], "labels": labels}],
         "relabel_configs": [{"target_label": "job", "replacement": _JOB}],
     }
-    job = load_scrape_config(section, Path(), Place(None), f"{_JOB}/{process.address}", defaults)
+    # Two clusters may have one address: neither takes the other's place.
+    place = "/".join(filter(None, (process.cluster, process.address)))
+    job = load_scrape_config(section, Path(), Place(None), f"{_JOB}/{place}", defaults)
     return job.model_copy(update=NO_FURTHER)

@@ -176,7 +176,7 @@ class AccessSettings(Group):
     told_addresses: Literal["peer", "pods", "any"] = Field(
         default="pods",
         description="Which addresses programs may tell that are then scraped: of who tells it (`peer`), also "
-        "of known pods (`pods`), or `any` but loopback, link-local and the like.",
+        "of the known pod that it says it is (`pods`), or `any` but loopback, link-local and the like.",
     )
     told_networks: Networks = Field(
         default=(),

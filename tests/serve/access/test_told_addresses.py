@@ -20,6 +20,7 @@ from trilens.collect.config import load_scrape_config
 from trilens.collect.http_client import HttpClient
 from trilens.collect.reach import EVERYWHERE, LOOPBACK, Reach
 from trilens.model.errors import Forbidden, ScrapeError
+from trilens.model.workload import PodKey
 from trilens.serve.access.name_lookup import NameLookup
 from trilens.serve.access.told_addresses import Teller, ToldAddresses
 from trilens.serve.app import build_app
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from trilens.collect.config import ScrapeConfig
 
 METADATA = "169.254.169.254"
+POD = PodKey("sandbox", "ml", "p", "u1")
+PODS = {"10.7.0.9": [POD], METADATA: [POD], "10.7.0.10": [PodKey("prod", "ml", "p", "u2")]}
 
 
 @pytest.fixture
@@ -45,12 +48,12 @@ def target() -> Iterator[HttpTarget]:
 
 
 def asking(peer: str) -> Teller:
-    return Teller(peer, is_local=peer == "127.0.0.1")
+    return Teller(peer, is_local=peer == "127.0.0.1", pod=POD)
 
 
 def told(**access: Any) -> ToldAddresses:
     named = {f"access.{name}": value for name, value in access.items()}
-    return ToldAddresses(load_settings(overrides=named, environ={}), lambda: {"10.7.0.9", METADATA})
+    return ToldAddresses(load_settings(overrides=named, environ={}), lambda: PODS)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,26 @@ async def test_whose_word_is_taken(mode: str, address: str, peer: str, is_taken:
 async def test_nobody_is_at_a_special_address_by_the_word_of_a_proxy(mode: str, address: str) -> None:
     policy, written = told(told_addresses=mode), f"[{address}]:80" if ":" in address else f"{address}:80"
     assert await policy.admitted_or_none(written, Teller(address)) is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_taken"),
+    [
+        (PodKey("sandbox", "ml", "p", "u1"), True),
+        (PodKey("sandbox", "", "", "u1"), True),
+        (PodKey("", "ml", "p", ""), True),  # of a sender that may tell of any cluster
+        (PodKey("sandbox", "", "p", ""), True),  # without an account of a service it knows no namespace
+        (PodKey("sandbox", "ml", "other", ""), False),
+        (PodKey("sandbox", "other", "p", ""), False),
+        (PodKey("sandbox", "ml", "p", "other"), False),
+        (PodKey("prod", "ml", "p", ""), False),  # another one, that happens to have its name
+        (PodKey("sandbox", "ml", "", ""), False),
+        (PodKey("", "", "", ""), False),
+    ],
+)
+async def test_a_pod_tells_of_no_other_pod(pod: PodKey, is_taken: bool) -> None:
+    found = await told().admitted_or_none("10.7.0.9:8000", Teller("10.0.0.5", pod=pod))
+    assert (found is not None) is is_taken
 
 
 async def test_networks_are_named_besides_and_special_ones_by_themselves() -> None:

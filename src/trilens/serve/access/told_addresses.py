@@ -15,12 +15,13 @@ from starlette.datastructures import Headers
 
 from trilens.collect.reach import EVERYWHERE, Reach, plain_address
 from trilens.model.errors import Forbidden, IntakeError
+from trilens.model.workload import PodKey
 from trilens.serve.access.callers import Callers, site_of
 from trilens.serve.access.gate import CALLER
 from trilens.serve.access.name_lookup import NameLookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Mapping, Sequence
 
     from starlette.requests import Request
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 4_096
+_UNTOLD: Final = PodKey("", "", "", "")
 
 
 class Teller(NamedTuple):
@@ -37,20 +39,21 @@ class Teller(NamedTuple):
 
     address: str  # the connection's other end, or whom a trusted proxy says that it stands for
     is_local: bool = False  # a program of this machine
+    pod: PodKey = _UNTOLD  # that it says to be in, as far as it knows; of a cluster that it may tell of
 
 
 class ToldAddresses:
-    """Of one event loop. `pods` are the addresses of all pods that are known, where these count, too."""
+    """Of one event loop. `pods` are those that are known, by their addresses, where these count, too."""
 
     def __init__(
         self,
         settings: Settings,
-        pods: Callable[[], Collection[str]] = tuple,
+        pods: Callable[[], Mapping[str, Sequence[PodKey]]] = dict,
         names: NameLookup | None = None,
     ) -> None:
         access = settings.access
         self._networks = (*access.told_networks, *(EVERYWHERE if access.told_addresses == "any" else ()))
-        self._pods = pods if access.told_addresses == "pods" else tuple
+        self._pods = pods if access.told_addresses == "pods" else dict
         self._names = names or NameLookup()
         self._own_port = settings.server.address[1]
         self._warned: set[str] = set()
@@ -64,7 +67,8 @@ class ToldAddresses:
             raise Forbidden(f"{told!r} is not scraped: no address is known for it")
         if not self._is_own_word(found, teller):
             raise Forbidden(
-                f"{told!r} is not scraped: it is not the address of who tells it, which is {teller.address}",
+                f"{told!r} is not scraped: it is not the address of who tells it, which is {teller.address}, "
+                "nor of the pod that it tells of",
                 hint="see access.told_addresses and access.told_networks",
             )
         if int(port) == self._own_port and is_here(found):
@@ -97,16 +101,21 @@ class ToldAddresses:
             return True
         if not Reach().allows(found):  # nor is the metadata service, whoever is said to ask from its address
             return False
-        if address == plain_address(teller.address) or found in self._pods():
+        if address == plain_address(teller.address) or (teller.is_local and is_here(found)):
             return True
-        return teller.is_local and is_here(found)
+        return any(_is_it(teller.pod, pod) for pod in self._pods().get(found, ()))
 
 
-def teller_of(request: Request) -> Teller:
+def _is_it(told: PodKey, known: PodKey) -> bool:
+    """All that is told of it is so, and says which one it is."""
+    return bool(told.name or told.uid) and all(not a or a == b for a, b in zip(told, known, strict=True))
+
+
+def teller_of(request: Request, pod: PodKey = _UNTOLD) -> Teller:
     caller: Caller | None = request.scope.get(CALLER)
     if caller is None:
         caller = Callers().of(request.scope, Headers(scope=request.scope))
-    return Teller(caller.client or caller.peer, caller.is_local)
+    return Teller(caller.client or caller.peer, caller.is_local, pod)
 
 
 def is_here(address: str) -> bool:
@@ -126,16 +135,16 @@ def is_here(address: str) -> bool:
 class PodAddresses:
     """Those of the pods that are followed now, asked for again by who looks at programs."""
 
-    def __init__(self, ask: Callable[[], Collection[str]]) -> None:
+    def __init__(self, ask: Callable[[], Mapping[str, Sequence[PodKey]]]) -> None:
         self._ask = ask
-        self._known: frozenset[str] = frozenset()
+        self._known: Mapping[str, Sequence[PodKey]] = {}
 
-    def __call__(self) -> Collection[str]:
+    def __call__(self) -> Mapping[str, Sequence[PodKey]]:
         return self._known
 
     def look(self) -> None:
         try:
-            self._known = frozenset(self._ask())
+            self._known = self._ask()
         except IntakeError as e:
             log.warning("addresses of pods are as they were", extra={"error": str(e)})
 
