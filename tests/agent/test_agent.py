@@ -448,6 +448,25 @@ def test_https(serve: Callable[..., str], tmp_path: Path) -> None:
         assert client.get(f"{url}/metrics").status_code == 200  # one bad client does no harm
 
 
+def test_a_certificate_that_is_renewed(
+    serve: Callable[..., str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By cert-manager, and nobody is there to start agents anew. One that cannot be used changes nothing."""
+    make_authority(tmp_path)
+    sign(tmp_path, "server", hosts="IP:127.0.0.1")
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+    url = serve(tls_cert_file=certificate, tls_key_file=key)
+    place = ("127.0.0.1", httpx.URL(url).port or 0)
+    first, usable = ssl.get_server_certificate(place), certificate.read_text()
+    assert first == usable
+    certificate.write_text("no certificate")
+    assert ssl.get_server_certificate(place) == first
+    assert "the old certificate stays" in caplog.text
+    sign(tmp_path, "server", hosts="IP:127.0.0.1")
+    renewed = ssl.get_server_certificate(place)
+    assert renewed == certificate.read_text() != usable
+
+
 def test_a_certificate_that_cannot_be_used(agent: NodeAgent, node: Node, tmp_path: Path) -> None:
     (tmp_path / "bad.pem").write_text("no certificate", encoding="utf-8")
     with pytest.raises(ConfigError, match="tls_cert_file"):

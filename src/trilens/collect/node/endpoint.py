@@ -18,6 +18,7 @@ from trilens.model.errors import ConfigError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from trilens.collect.node.agent import NodeAgent
     from trilens.settings.agent import AgentSettings
@@ -46,14 +47,12 @@ class Endpoint:
         except OSError as e:
             raise ConfigError(f"cannot listen on {settings.listen}: {e.strerror or e}") from e
         self._secure = settings.tls_cert_file is not None
-        if settings.tls_cert_file is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if settings.tls_cert_file is not None and settings.tls_key_file is not None:
             try:
-                context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-            except (OSError, ssl.SSLError) as e:
+                self._server.certificate = _Certificate(settings.tls_cert_file, settings.tls_key_file)
+            except OSError as e:
                 self._server.server_close()
                 raise ConfigError(f"cannot use agent.tls_cert_file: {e}") from e
-            self._server.tls = context
         self._thread = threading.Thread(target=self._server.serve_forever, name="trilens-http", daemon=True)
 
     @property
@@ -86,6 +85,47 @@ class _Gate:
         return None
 
 
+class _Certificate:
+    """As it is on disk: one that is renewed counts for the next connection."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        """Raises OSError when it cannot be used."""
+        self._files = certificate, key
+        self._stamp = self._stamp_now()
+        self._context = self._read()
+
+    def context(self) -> ssl.SSLContext:
+        """One that cannot be used leaves the old in its place."""
+        stamp = self._stamp_now()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = self._read()
+            except OSError as e:
+                log.error("the old certificate stays", extra={"error": str(e)})
+            else:
+                log.info("the certificate is read again", extra={"file": str(self._files[0])})
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        certificate, key = self._files
+        context.load_cert_chain(certificate, key)
+        return context
+
+    def _stamp_now(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_stamp(file) for file in self._files)
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    """Changes with the file; a mounted secret is a link to another one then."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 16
@@ -94,7 +134,7 @@ class _Server(ThreadingHTTPServer):
         self, address: tuple[str, int], handler: type[_Handler], family: socket.AddressFamily
     ) -> None:
         self.address_family = family
-        self.tls: ssl.SSLContext | None = None
+        self.certificate: _Certificate | None = None
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._connections: set[socket.socket] = set()
         super().__init__(address, handler)
@@ -108,8 +148,8 @@ class _Server(ThreadingHTTPServer):
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             request.settimeout(_IDLE_S)
-            if self.tls is not None:
-                request = self.tls.wrap_socket(
+            if self.certificate is not None:
+                request = self.certificate.context().wrap_socket(
                     request, server_side=True
                 )  # here: a slow client delays no other
             self._connections.add(request)
