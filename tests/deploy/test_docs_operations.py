@@ -1,21 +1,22 @@
-"""What docs/operations.md has to copy: the chart takes it, and the server reads what comes of it."""
+"""What docs have to copy for the chart: it takes that, and the server reads what comes of it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
 import yaml
-from chart import ALONE, pod_of, settings_of, template
+from chart import ALONE, VALUES, pod_of, settings_of, template
 
 from trilens import __version__
+from trilens.collect.config import load_scrape_configs
+from trilens.collect.target import Target, build_target
 from trilens.settings.load import load_settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
-
-
-COMMANDS = re.findall(r"^    (.*(?:\\\n.*)*)", PAGE, re.MULTILINE)
 ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "operations.md").read_text("utf-8")
+COMMANDS = re.findall(r"^    (.*(?:\\\n.*)*)", PAGE, re.MULTILINE)
 
 
 def test_one_file_has_all_that_was_set() -> None:
@@ -43,6 +44,38 @@ def test_that_file_with_what_is_first_put_into_it(tmp_path: Path) -> None:
     assert f"podman push {image}" in COMMANDS
     assert [*settings_of(objects)["kubernetes"]["clusters"]] == ["production"]
     assert any(f"--cluster {first['cluster']['name']}" in one for one in COMMANDS)
+
+
+def _examples_of_values() -> list[str]:
+    known = yaml.safe_load(VALUES.read_text()).keys()
+    return [
+        text
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for text in re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+        if isinstance(tree := next(yaml.safe_load_all(text)), dict) and tree.keys() <= known
+    ]
+
+
+@pytest.mark.parametrize("shown", _examples_of_values())
+def test_every_example_of_values_is_taken(shown: str, tmp_path: Path) -> None:
+    values, read = tmp_path / "my-values.yaml", tmp_path / "trilens.yaml"
+    values.write_text(shown)
+    objects = template(values=values)
+    read.write_text(yaml.safe_dump(settings_of(objects)))
+    agents = load_settings(read, environ={}).agents.scrape_config
+    assert agents is not None
+
+
+def test_agents_elsewhere_with_a_certificate_are_asked_by_https(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    (shown,) = [one for one in _examples_of_values() if "server_name" in one]
+    scrape = yaml.safe_load(shown)["config"]["agents"]["scrape_config"]
+    (labels,) = re.findall(r"`labels: (\{cluster: west, .*?\})`", page)
+    scrape["static_configs"] = [{"targets": ["w:9334"], "labels": yaml.safe_load(labels)}]
+    (job,) = load_scrape_configs({"scrape_configs": [{"job_name": "agents", **scrape}]}, tmp_path)
+    target = build_target({**job.static_configs[0].labels, "__address__": "w:9334"}, job)
+    assert isinstance(target, Target)
+    assert target.url == "https://w:9334/metrics"
 
 
 def test_the_images_are_of_this_version() -> None:
