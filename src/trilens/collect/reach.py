@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 
 EVERYWHERE: Final = ("0.0.0.0/0", "::/0")
 LOOPBACK: Final = ("127.0.0.0/8", "::1/128")
-# What no program or pod has for an address of its own, but machines trust: loopback, and where clouds hand
-# out the credentials of the machine.
+# What no program or pod has for an address of its own, but machines trust: loopback, where clouds hand out
+# the credentials of the machine, and IPv6 addresses of which something on the way makes IPv4 ones.
 _SPECIAL: Final = tuple(
     map(
         ipaddress.ip_network,
         (
             *LOOPBACK,
             "0.0.0.0/8",
-            "::/128",
             "169.254.0.0/16",
             "fe80::/10",
             "224.0.0.0/4",
@@ -37,7 +36,11 @@ _SPECIAL: Final = tuple(
             "100.100.100.200/32",
             "168.63.129.16/32",
             "192.0.0.192/32",
-            "fd00:ec2::254/128",
+            "fd00:ec2::/32",  # AWS: its metadata, credentials of pods, names and time
+            "fd20:ce::254/128",  # Google Cloud
+            "fd00:c1::/32",  # Oracle
+            "::/96",
+            "64:ff9b:1::/48",
         ),
     )
 )

@@ -75,6 +75,14 @@ def told(**access: Any) -> ToldAddresses:
         ("any", "[64:ff9b::a9fe:a9fe]:80", "10.0.0.5", False),
         ("any", "[2002:a9fe:a9fe::1]:80", "10.0.0.5", False),
         ("any", "[fd00:ec2::254]:80", "10.0.0.5", False),
+        ("any", "[fd00:ec2::23]:80", "10.0.0.5", False),
+        ("any", "[fd20:ce::254]:80", "10.0.0.5", False),
+        ("any", "[fd00:c1::a9fe:a9fe]:80", "10.0.0.5", False),
+        ("any", "[::a9fe:a9fe]:80", "10.0.0.5", False),
+        ("any", "[::]:80", "10.0.0.5", False),
+        ("any", "[64:ff9b:1::a9fe:a9fe]:80", "10.0.0.5", False),
+        ("any", "[fd20:ce::253]:80", "10.0.0.5", True),
+        ("any", "[fd00:ec3::254]:80", "10.0.0.5", True),
         ("any", "[fe80::1]:80", "10.0.0.5", False),
         ("any", "0.0.0.0:80", "10.0.0.5", False),
         ("any", "224.0.0.1:80", "10.0.0.5", False),
@@ -329,6 +337,7 @@ def test_jobs_of_monitors_reach_loopback_only_where_the_server_does() -> None:
     near = job_maker(load_settings(overrides={}, environ={}))(document)
     assert near.reach is not None
     assert near.reach.allows("127.0.0.1")
+    assert near.reach.allows("::1")
     assert not near.reach.allows(METADATA)
     shared = {"server.listen": "0.0.0.0:9333", "server.token": "x" * 20}
     far = job_maker(load_settings(overrides=shared, environ={}))(document)
