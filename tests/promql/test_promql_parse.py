@@ -137,3 +137,11 @@ def test_selectors() -> None:
     for text in ("sum(up)", "up[5m]", "up offset 5m", "up @ 3", "1"):
         with pytest.raises(PromQLSyntaxError):
             selectors(text)
+
+
+def test_long_queries_are_not_remembered() -> None:
+    """A thousand of a megabyte each would fill the memory."""
+    usual, long = 'a{b="c"}', f'a{{b="{"c" * 5_000}"}}'
+    assert parse(usual) is parse(usual)
+    assert parse(long) == parse(long)
+    assert parse(long) is not parse(long)

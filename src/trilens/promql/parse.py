@@ -22,16 +22,23 @@ if TYPE_CHECKING:
     from trilens.promql.tokens import Token
 
 _OPS: Final[dict[str, Any]] = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
+_LONGEST_REMEMBERED: Final = 5_000  # what is read takes twenty times as much: long ones would fill the memory
 _MATCHING_WORDS: Final = frozenset(
     {"on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"}
 )
 
 
-@lru_cache(maxsize=1024)  # rules and dashboards ask the same all day
 def parse(query: str) -> Expr:
     """Raises PromQLSyntaxError with the position, or PromQLUnsupported for PromQL that is not read here."""
+    return _remembered(query) if len(query) <= _LONGEST_REMEMBERED else _read(query)
+
+
+def _read(query: str) -> Expr:
     tokens = tokenize(query)
     return _Reader(query, tokens).read(_parse(query, tokens))
+
+
+_remembered = lru_cache(maxsize=1024)(_read)  # rules and dashboards ask the same all day
 
 
 def prettify(query: str) -> str:
