@@ -217,6 +217,20 @@ def test_a_change_that_a_node_did_not_make_says_which(nodes: list[str] | None, n
     assert ("not done on" in told.value.message) == bool(named)
 
 
+def test_a_change_of_tables_ends_before_the_client_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or what the server says of the nodes that are late would be said to nobody."""
+    told: dict[str, Any] = {}
+
+    def refuse(_target: object, settings: dict[str, Any], timeout_s: float, _pulse: object) -> None:
+        told.update(settings, timeout_s=timeout_s)
+        raise RuntimeError("no such server")
+
+    monkeypatch.setattr("trilens.store.server_link.make_database", refuse)
+    with pytest.raises(StoreError):
+        Engine.open("http://127.0.0.1:1/x", EngineOptions(query_timeout_s=40.0, cluster="main"))
+    assert told["distributed_ddl_task_timeout"] <= told["timeout_s"] == 40
+
+
 @pytest.mark.parametrize(
     ("said", "task"),
     [

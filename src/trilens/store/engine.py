@@ -100,6 +100,8 @@ class Engine:
         settings = session_settings(options)
         if cluster is not None:
             settings |= cluster.settings | {"insert_quorum": options.insert_quorum}
+            # Before the client gives up, which waits a little longer: the server's answer names who is late.
+            settings["distributed_ddl_task_timeout"] = int(options.query_timeout_s)
         pulse = Pulse(target.root)
 
         def connect() -> Link:
