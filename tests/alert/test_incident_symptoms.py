@@ -192,6 +192,21 @@ def test_a_quota_explains_the_pods_of_its_namespace_that_wait() -> None:
     ]
 
 
+def test_a_quota_of_one_cluster_explains_nothing_in_another() -> None:
+    """Where both say where they are: a rule may have left out the cluster."""
+    book = Book()
+    book.take(alert("QuotaExhausted", 0, namespace="ml", cluster="prod"), at_s=10)
+    book.take(alert("QuotaExhausted", 0, namespace="ml", cluster="west"), at_s=10)
+    waiting = {"namespace": "ml", "cluster": "west"}
+    book.take(alert("PodPendingLong", 60, workload="serve", kind="Job", **waiting), at_s=60)
+    book.take(alert("PodPendingLong", 60, pod="x-1", **waiting), at_s=60)
+    assert [names(one) for one in book.open] == [
+        ["QuotaExhausted"],
+        ["QuotaExhausted", "PodPendingLong", "PodPendingLong"],
+    ]
+    assert [one.subject.cluster for one in book.open] == ["prod", "west"]
+
+
 def test_a_node_explains_what_is_on_it_and_of_no_workload() -> None:
     book = Book()
     book.take(alert("NodeNotReady", 0, node="n9", cluster="prod"), at_s=10)

@@ -75,7 +75,7 @@ def is_same(one: Told, other: Told, now_ms: int) -> bool:
     if one.trouble in PLACED:
         return _on_one_place(one, other)
     if one.trouble is Trouble.QUOTA and one.namespace:
-        return one.namespace == other.namespace
+        return _in_one_namespace(one, other)
     return _of_one_job(one, other) or (not one.hit and not other.hit and _on_one_place(one, other))
 
 
@@ -144,7 +144,7 @@ def _reaches(cause: Told, effect: Told) -> bool:
     if effect.trouble in PLACED:
         return _on_one_place(cause, effect)
     if cause.trouble is Trouble.QUOTA and cause.namespace:
-        return cause.namespace == effect.namespace
+        return _in_one_namespace(cause, effect)
     if effect.trouble in PINNED and cause.trouble not in WIDE and _are_apart(cause, effect):
         return False
     if _of_one_run(cause, effect) or _was_hit(effect, cause):
@@ -166,6 +166,18 @@ def _on_one_node(one: Told, other: Told) -> bool:
         return False
     (a_cluster, a), (b_cluster, b) = one.node, other.node
     return a == b and (a_cluster == b_cluster or not a_cluster or not b_cluster)
+
+
+def _in_one_namespace(one: Told, other: Told) -> bool:
+    """Every cluster has a namespace default. Of the cluster as above."""
+    a, b = _cluster_of(one), _cluster_of(other)
+    return one.namespace == other.namespace and (a == b or not a or not b)
+
+
+def _cluster_of(told: Told) -> str:
+    subject = told.symptom.subject
+    of_workload = subject.workload.cluster if subject.workload is not None else ""
+    return of_workload or subject.cluster or (subject.pod.cluster if subject.pod is not None else "")
 
 
 def _are_apart(one: Told, other: Told) -> bool:

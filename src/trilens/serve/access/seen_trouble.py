@@ -72,6 +72,10 @@ class _Eyes:
             return subject.workload in self._shown
         return self._sight.shows(subject.cluster, subject.team)
 
+    def see_machine_in(self, subject: Subject) -> bool:
+        """Machines are shared by those who see their cluster: of another's nothing is told."""
+        return _is_of_machine(subject) and self._sight.shows_cluster(subject.cluster)
+
     def see_all(self, keys: Iterable[WorkloadKey]) -> bool:
         return self._shown.issuperset(keys)
 
@@ -82,12 +86,12 @@ def _seen(incident: Incident, named: dict[str, list[WorkloadKey]], eyes: _Eyes) 
     if not names and not own:
         return None
     hits_nobody_else = names == incident.workloads
-    if hits_nobody_else and all(eyes.see(one) or _is_of_machine(one) for one in _subjects(incident)):
+    if hits_nobody_else and all(eyes.see(one) or eyes.see_machine_in(one) for one in _subjects(incident)):
         return incident
     symptoms = [
         one if eyes.see(one.subject) else _in_plain_words(one)
         for one in incident.symptoms
-        if eyes.see(one.subject) or _is_of_machine(one.subject)
+        if eyes.see(one.subject) or eyes.see_machine_in(one.subject)
     ]
     root = symptoms[0] if symptoms else None
     return replace(
