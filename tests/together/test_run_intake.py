@@ -324,6 +324,61 @@ def test_a_run_that_was_heard_long_ago_leaves_memory(intake: RunIntake, clock: C
     assert take(intake, sender.batch(1)).seq == 1
 
 
+ENDED = {"t_ms": 5, "how": "failed", "error": "out of memory"}
+
+
+def test_earlier_lives_of_a_run_that_goes_on_leave_memory(
+    intake: RunIntake, records: RunRecords, clock: Clock
+) -> None:
+    first = Sender()
+    whole = first.first(2)
+    take(intake, whole + first.batch(1, end=ENDED))
+    going_on = Sender(number=2)
+    take(intake, going_on.first(1))
+    intake.settle()
+    assert len(intake.processes()) == 2
+    looked(intake, clock, 899.0)
+    take(intake, going_on.heartbeat())
+    assert [one.attempt for one in intake.processes()] == [0, 1]
+    looked(intake, clock, 2.0)
+    assert [one.attempt for one in intake.processes()] == [1]
+    assert take(intake, whole).seq == 1  # it sends again what it was never answered to
+    told = sorted((step.attempt, step.n) for step in records.steps(RUN, 0, 9))
+    assert told == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    take(intake, first.batch(1))  # an agent had what it sent last
+    take(intake, Sender(number=3).first(1))
+    assert [(one.attempt, one.ending) for one in records.processes([RUN])] == [
+        (0, Ending.FAILED),
+        (1, None),
+        (2, None),
+    ]
+
+
+def test_of_a_run_that_goes_on_what_is_alive_or_latest_stays(intake: RunIntake, clock: Clock) -> None:
+    seldom = Sender()
+    take(intake, seldom.first(1))
+    take(intake, seldom.heartbeat(heartbeat_s=600.0))
+    take(intake, Sender(number=2).first(1))  # of the same rank, and both live
+    take(intake, Sender(rank=1).first(1, end=ENDED))
+    for _ in range(3):
+        looked(intake, clock, 1_000.0)
+        take(intake, Sender(number=2).heartbeat())
+    assert len(intake.processes()) == 3
+
+
+def test_an_earlier_life_that_ends_late_is_told_of_for_a_while(intake: RunIntake, clock: Clock) -> None:
+    first, second = Sender(), Sender(number=2)
+    take(intake, first.first(1))
+    take(intake, second.first(1))
+    clock.s += 1_000.0
+    take(intake, first.batch(1, end=ENDED))
+    intake.settle()
+    for lives in (2, 1):
+        take(intake, second.heartbeat())
+        looked(intake, clock, 500.0)
+        assert len(intake.processes()) == lives
+
+
 def test_what_cannot_be_told_on_is_kept_and_stops_nothing(
     records: RunRecords, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,7 +35,7 @@ _SHORTEST_INTERVAL_S: Final = 2.0
 _LONGEST_INTERVAL_S: Final = 30.0
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024  # unpacked
 _MAX_WAITING_BYTES: Final = 128 * 1024 * 1024  # of requests that are not on disk yet
-_KEPT_AFTER_S: Final = 900.0  # in memory, after a run was last heard
+_KEPT_AFTER_S: Final = 900.0  # in memory, after a run or an earlier life of one of its ranks was last heard
 _LOOK_BACK_MS: Final = 86_400_000  # at a start, for those that lived when the server went
 
 
@@ -75,26 +75,34 @@ class _Group:
 
 
 class _Writer:
-    __slots__ = ("group", "kept", "standing", "taken")
+    __slots__ = ("group", "heard_s", "kept", "standing", "taken")
 
-    def __init__(self, position: Position, standing: Standing | None = None) -> None:
+    def __init__(self, position: Position, now_s: float, standing: Standing | None = None) -> None:
         self.kept = position  # on disk
         self.taken = position  # with what waits
         self.group: _Group | None = None  # that holds the difference
+        self.heard_s = now_s
         self.standing = standing
+
+    @property
+    def is_needed(self) -> bool:
+        """Something of it is not on disk, or may change without a word from it."""
+        standing = self.standing
+        return self.group is not None or (standing is not None and (standing.is_alive or standing.is_unsaved))
 
 
 class _Run:
     def __init__(self, now_s: float, *, has_facts: bool) -> None:
         self.writers: dict[tuple[int, WriterId], _Writer] = {}
+        self.left: set[tuple[int, WriterId]] = set()  # known to the sink, and here no more
         self.has_facts = has_facts
         self.facts_kept = has_facts  # on disk
         self.heard_s = now_s
         self.clusters: set[str] = set()  # that its processes are in, as far as that was said
         self._attempts: dict[int, int] = {}  # how many each rank has had
 
-    def add(self, position: Position) -> _Writer:
-        writer = self.writers[position.rank, position.writer] = _Writer(position)
+    def add(self, position: Position, now_s: float) -> _Writer:
+        writer = self.writers[position.rank, position.writer] = _Writer(position, now_s)
         self._attempts[position.rank] = max(position.attempt + 1, self.next_attempt(position.rank))
         return writer
 
@@ -104,6 +112,15 @@ class _Run:
 
     def next_attempt(self, rank: int) -> int:
         return self._attempts.get(rank, 0)
+
+    def let_go_of_earlier(self, before_s: float) -> None:
+        """Lives that are over and written, of ranks that have had another since: a run that crashes and
+        starts again for weeks has thousands."""
+        for key, writer in [*self.writers.items()]:
+            is_earlier = writer.kept.attempt + 1 < self.next_attempt(writer.kept.rank)
+            if is_earlier and writer.heard_s < before_s and not writer.is_needed:
+                del self.writers[key]
+                self.left.add(key)
 
 
 class RunIntake:
@@ -222,8 +239,9 @@ class RunIntake:
     def _bind(self, lines: list[BatchLine], clusters: frozenset[str]) -> None:
         """A process that names no cluster is in the sender's, where that has just one."""
         first = lines[0]
-        run = self._run(RunId(first.run))
-        if first.process is None and (first.rank, WriterId(first.writer)) not in run.writers:
+        run_id, key = RunId(first.run), (first.rank, WriterId(first.writer))
+        run = self._run(run_id)
+        if first.process is None and self._writer(run_id, run, key) is None:
             first.process = ProcessTold(started_ms=first.t_ms)
         try:
             for cluster in sorted(run.clusters):
@@ -240,9 +258,10 @@ class RunIntake:
         run_id, key = RunId(first.run), (first.rank, WriterId(first.writer))
         run = self._run(run_id)
         run.heard_s = self._clock_s()
-        writer = run.writers.get(key)
+        writer = self._writer(run_id, run, key)
         if writer is None:
-            writer = run.add(Position(run_id, *key, run.next_attempt(first.rank)))
+            writer = run.add(Position(run_id, *key, run.next_attempt(first.rank)), run.heard_s)
+        writer.heard_s = run.heard_s
         group = self._group
         was_empty = not group.writers
         for line in lines:
@@ -299,15 +318,28 @@ class RunIntake:
         if run is not None:
             return run
         run = _Run(self._clock_s(), has_facts=bool(self._sink.runs(run=run_id)))
-        for at in self._sink.positions(run_id):
-            run.add(at)
-        for process in self._sink.processes([run_id]):
-            key = (process.rank, process.writer)
-            writer = run.writers.get(key) or run.add(Position(run_id, *key, process.attempt))
-            writer.standing = Standing(process, self._clock_s(), is_saved=True)
-            run.has_process_in(process.cluster)
+        self._learn(run_id, run)
         self._runs[run_id] = run
         return run
+
+    def _writer(self, run_id: RunId, run: _Run, key: tuple[int, WriterId]) -> _Writer | None:
+        """None where it is new: one that was let go of is read again, or it would be taken in twice."""
+        if key in run.left:
+            self._learn(run_id, run, only=key)
+            run.left.discard(key)
+        return run.writers.get(key)
+
+    def _learn(self, run_id: RunId, run: _Run, only: tuple[int, WriterId] | None = None) -> None:
+        now_s = self._clock_s()
+        for at in self._sink.positions(run_id):
+            if only in (None, (at.rank, at.writer)):
+                run.add(at, now_s)
+        for process in self._sink.processes([run_id]):
+            key = (process.rank, process.writer)
+            if only in (None, key):
+                writer = run.writers.get(key) or run.add(Position(run_id, *key, process.attempt), now_s)
+                writer.standing = Standing(process, now_s, is_saved=True)
+                run.has_process_in(process.cluster)
 
     def _work(self) -> None:
         while True:
@@ -344,8 +376,10 @@ class RunIntake:
         self._alive = sum(standing.is_alive for standing in self._standings())
         for run_id, run in [*self._runs.items()]:
             idle = now_s > run.heard_s + _KEPT_AFTER_S
-            if idle and not any(w.group or _needed(w.standing) for w in run.writers.values()):
+            if idle and not any(writer.is_needed for writer in run.writers.values()):
                 del self._runs[run_id]
+            else:
+                run.let_go_of_earlier(now_s - _KEPT_AFTER_S)
 
     def _add_standings(self, group: _Group, *, everyone: bool) -> None:
         now_s = self._clock_s()
@@ -422,7 +456,3 @@ class RunIntake:
 
     def _now_ms(self) -> int:
         return int(self._time_s() * 1000)
-
-
-def _needed(standing: Standing | None) -> bool:
-    return standing is not None and (standing.is_alive or standing.is_unsaved)
