@@ -144,6 +144,15 @@ def test_only_a_trusted_proxy_says_who_somebody_is(leader: Leader, trusted: str,
     assert told["authorization"] == "Bearer t"
 
 
+def test_from_where_somebody_asks_is_told_in_the_header_that_is_read(leader: Leader) -> None:
+    port, proxy = free_port(), ProxySettings(trusted=("127.0.0.0/8",), client_header="X-Real-IP")
+    with serving(PassOn("me", lambda: leader.url, MAX_BODY, None, proxy), port):
+        url = f"http://127.0.0.1:{port}/echo/"
+        told = httpx.get(url, headers={"X-Real-IP": "10.9.9.9"}, timeout=60, trust_env=False).json()["headers"]
+    assert told["x-real-ip"] == "10.9.9.9, 127.0.0.1"
+    assert "x-forwarded-for" not in told
+
+
 @pytest.mark.parametrize(("secret", "is_told"), [("between us", True), ("guessed", False)])
 def test_the_secret_of_the_proxy_is_asked_for_here_too(leader: Leader, secret: str, is_told: bool) -> None:
     """What this server says itself, from where a stranger asks, the one that works is to believe."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PASSED_ON: Final = "x-trilens-passed-on"  # by whom: nobody passes it on again
-_FORWARDED: Final = "x-forwarded-for"
+_CLIENTS: Final = "x-forwarded-for"  # where no proxy is set, which may have another header for them
 _OF_ONE_CONNECTION: Final = frozenset(
     (
         "connection",
@@ -91,6 +91,7 @@ class PassOn:
         """`secret` is that of the proxy, which the one that works asks this server for, too."""
         self._callers = Callers(proxy, secret)
         self._claims = proxy.claims if proxy is not None else frozenset()
+        self._clients = proxy.client_header.lower() if proxy is not None else _CLIENTS
         self._own_word = [(proxy.secret_header.lower(), secret)] if proxy is not None and secret else []
         self._me = me
         self._leader = leader
@@ -187,11 +188,11 @@ class PassOn:
             left_out |= self._claims
             added += self._own_word  # without it, all strangers would be this server
         kept = [(name, value) for name, value in named if name not in left_out]
-        forwarded = [value for name, value in kept if name == _FORWARDED]
+        clients = [value for name, value in kept if name == self._clients]
         if scope.get("client"):
-            forwarded.append(scope["client"][0])
-        others = [one for one in kept if one[0] != _FORWARDED]
-        return [*others, (_FORWARDED, ", ".join(forwarded)), *added]
+            clients.append(scope["client"][0])
+        others = [one for one in kept if one[0] != self._clients]
+        return [*others, (self._clients, ", ".join(clients)), *added]
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
