@@ -241,9 +241,8 @@ class Incidents:
             if key != case.root:
                 gone |= case.symptoms.pop(key).handles
                 self._index.pop(key, None)
-        if (
-            gone
-        ):  # else nobody finds them again once the case is forgotten, and they lead to what is not there
+        if gone:
+            # Once the case is forgotten nobody would find them, and they would lead to what is not there.
             self._let_go(case, gone.difference(*(told.handles for told in case.symptoms.values())))
 
     def _begin(self, told: Told, now_ms: int) -> None:
