@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,10 @@ class Told:
         self.where = where
         self._changes = changes
 
+    def tell(self, *changes: TrackerChange) -> None:
+        """From the next pass on, in place of what was told."""
+        self._changes = changes
+
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
         for change in self._changes:
             if isinstance(change, Exception):
@@ -71,16 +76,32 @@ def piece(where: str, run: str, started_ms: int, **metrics: float) -> TrackerCha
     return TrackerChange(tracked, tuple(points), "{}")
 
 
-def following(store: Store, reader: Told, figures: Figures | None = None) -> Following:
-    return Following(reader, timedelta(hours=1), store.tracked_runs, store, timedelta(days=15), figures)
+class Clock:
+    def __init__(self) -> None:
+        self.s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def following(
+    store: Store, reader: Told, figures: Figures | None = None, clock: Callable[[], float] = time.monotonic
+) -> Following:
+    return Following(
+        reader, timedelta(hours=1), store.tracked_runs, store, timedelta(days=15), figures, clock
+    )
 
 
 def one_pass(store: Store, followed: Following) -> None:
     """With all that a start and a stop of the server are: what was told is on disk then."""
-    told, mark = followed.status.where, uuid.uuid4().hex
     followed.start()
     eventually(lambda: followed.status.passed_ms is not None)
     stop_all([followed])
+    on_disk(store, followed)
+
+
+def on_disk(store: Store, followed: Following) -> None:
+    told, mark = followed.status.where, uuid.uuid4().hex
     store.tracked_runs.run(TrackedRun(Tracker("mark", mark, told)), "")
     eventually(lambda: mark in store.tracked_runs.cursors("mark", told))
 
@@ -100,6 +121,40 @@ def test_a_run_that_is_told_in_pieces_is_whole_after_a_restart(store: Store) -> 
     [run] = store.tracked_runs.runs(system="tensorboard", where="pieces")
     assert run.started_ms == NOW_MS - 9_000
     assert run.metrics == {"loss": 2.0, "acc": 0.1}
+
+
+@pytest.mark.parametrize(("after_s", "acc"), [(86_399, 0.1), (86_401, 0.5)])
+def test_a_run_that_goes_on_after_a_day_is_whole_as_the_store_has_it(
+    store: Store, after_s: int, acc: float
+) -> None:
+    """It was not held meanwhile: there may be as many as were ever logged."""
+    where, clock = f"after {after_s}", Clock()
+    reader = Told(where, piece(where, "a", NOW_MS - 9_000, loss=3.0, acc=0.1))
+    followed = following(store, reader, clock=clock)
+    followed.read_once()
+    on_disk(store, followed)
+    [kept] = store.tracked_runs.runs(system="tensorboard", where=where)
+    store.tracked_runs.run(replace(kept, metrics={"loss": 3.0, "acc": 0.5}), "{}")
+    on_disk(store, followed)
+    clock.s += after_s
+    reader.tell()
+    followed.read_once()
+    reader.tell(piece(where, "a", NOW_MS - 1_000, loss=2.0))
+    followed.read_once()
+    on_disk(store, followed)
+    [run] = store.tracked_runs.runs(system="tensorboard", where=where)
+    assert run.metrics == {"loss": 2.0, "acc": acc}
+    assert run.started_ms == NOW_MS - 9_000
+
+
+def test_runs_that_changed_are_counted_once_as_far_as_they_are_known(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.serve.trackers._COUNTED_ONCE", 2)
+    changes = [piece("counted", run, NOW_MS, loss=1.0) for run in "abacab"]
+    followed = following(store, Told("counted", *changes))
+    followed.read_once()
+    assert followed.status.runs == 4  # b was the one that had not changed for longest when c came
 
 
 def test_figures_that_were_not_taken_are_tried_again_after_a_restart_and_then_no_more(store: Store) -> None:

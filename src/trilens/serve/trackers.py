@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from trilens.model.labels import METRIC_NAME, make_labels
 from trilens.model.series import MAX_AHEAD_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from trilens.collect.backfill import BackfillSink
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 METRIC: Final = "trilens_tracked_metric"
 _HELP: Final = "What a program logged to an experiment tracker, at the time of logging."
 _REMEMBERED: Final = 10_000  # runs of before a restart
+_COUNTED_ONCE: Final = 10_000  # of the runs that changed last
+_KEPT_AFTER_S: Final = 86_400.0  # in memory, since it last changed
 _STOP_S: Final = 10.0  # a tracker that answers byte by byte does not keep the server from stopping
 
 
@@ -61,6 +63,11 @@ class Status:
     refused: str | None = None  # why figures were not taken, the last time that happened
 
 
+class _Latest(NamedTuple):
+    run: TrackedRun
+    told_s: float
+
+
 class Following:
     """One tracker. Made, then `start`, then `stop`; a failure is logged once until it works again."""
 
@@ -72,6 +79,7 @@ class Following:
         samples: BackfillSink | None,
         keep: timedelta,
         figures: Figures | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """Without `samples` runs are kept and the history of their metrics is not."""
         self._reader = reader
@@ -80,9 +88,10 @@ class Following:
         self._samples = samples
         self._keep_ms = int(keep.total_seconds() * 1000)
         self._figures = figures
+        self._clock_s = clock_s
         self._cursors: dict[str, str] = {}
-        self._latest: dict[str, TrackedRun] = {}  # of runs of which more has to be done
-        self._changed: set[str] = set()  # since the start
+        self._latest: dict[str, _Latest] = {}  # of runs of which more has to be done
+        self._changed: dict[str, None] = {}  # since the start, those that did last
         self._stopping = threading.Event()
         self.status = Status(reader.system, reader.where)
         self._thread = threading.Thread(
@@ -94,7 +103,7 @@ class Following:
         self._cursors = self._records.cursors(system, where)
         if self._remembers:
             known = self._records.runs(system=system, where=where, limit=_REMEMBERED)
-            self._latest = {run.tracker.run: run for run in known}
+            self._latest = {run.tracker.run: _Latest(run, self._clock_s()) for run in known}
         self._thread.start()
 
     def ask_to_stop(self) -> None:
@@ -113,6 +122,7 @@ class Following:
                 return
         self.status = replace(self.status, passed_ms=_now_ms(), trouble=None)
         self._write_back()
+        self._let_go()
 
     @property
     def _remembers(self) -> bool:
@@ -138,7 +148,7 @@ class Following:
         """A run that does not take its figures, because it was deleted, must not keep others from theirs."""
         if self._figures is None:
             return
-        for name, run in [*self._latest.items()]:
+        for name, (run, _) in [*self._latest.items()]:
             if self._stopping.is_set():
                 return
             try:
@@ -151,25 +161,42 @@ class Following:
                     )
                 self.status = replace(self.status, refused=str(e))
 
+    def _let_go(self) -> None:
+        """Of what did not change for long. What gets figures is over at some time, and goes then."""
+        if self._figures is not None:
+            return
+        before_s = self._clock_s() - _KEPT_AFTER_S
+        for name in [name for name, held in self._latest.items() if held.told_s < before_s]:
+            del self._latest[name]
+
     def _take(self, change: TrackerChange) -> None:
         """The points first: when they are on disk the cursor may move behind them."""
-        written, expired = self._keep_points(change.run, change.points)
         run = self._joined(change.run)
+        written, expired = self._keep_points(change.run, change.points)
         self._records.run(run, change.cursor)
         self._cursors[change.run.tracker.run] = change.cursor
         self.status = replace(
             self.status,
-            runs=self.status.runs + (run.tracker.run not in self._changed),
+            runs=self.status.runs + self._is_first_of(run.tracker.run),
             points=self.status.points + written,
             expired=self.status.expired + expired,
         )
-        self._changed.add(run.tracker.run)
         if self._remembers:
-            self._latest[run.tracker.run] = run
+            self._latest[run.tracker.run] = _Latest(run, self._clock_s())
+
+    def _is_first_of(self, name: str) -> bool:
+        """Whether it had not changed since the start, as far back as that is known."""
+        is_first = name not in self._changed
+        self._changed.pop(name, None)
+        self._changed[name] = None
+        if len(self._changed) > _COUNTED_ONCE:
+            del self._changed[next(iter(self._changed))]
+        return is_first
 
     def _joined(self, run: TrackedRun) -> TrackedRun:
         """Readers of files tell what is new in a piece: what was told before still holds."""
-        before = self._latest.get(run.tracker.run)
+        held = self._latest.get(run.tracker.run)
+        before = held.run if held is not None else self._kept(run.tracker.run)
         if before is None:
             return run
         return replace(
@@ -178,6 +205,13 @@ class Following:
             step=max((step for step in (before.step, run.step) if step is not None), default=None),
             started_ms=before.started_ms if before.started_ms is not None else run.started_ms,
         )
+
+    def _kept(self, name: str) -> TrackedRun | None:
+        """From the store: one that goes on after it was let go, or that was not among those remembered."""
+        if not self._reader.in_pieces or name not in self._cursors:
+            return None
+        found = self._records.runs(system=self._reader.system, where=self._reader.where, run=name)
+        return found[0] if found else None
 
     def _keep_points(self, run: TrackedRun, points: Sequence[MetricPoint]) -> tuple[int, int]:
         if self._samples is None or not points:

@@ -40,11 +40,12 @@ class TrackedRunRecords:
         experiment: str | None = None,
         system: str | None = None,
         where: str | None = None,
+        run: str | None = None,
         limit: int = 1_000,
         guard: QueryGuard | None = None,
     ) -> list[TrackedRun]:
         """The latest first."""
-        wanted = {"experiment": experiment, "system": system, "place": where}
+        wanted = {"experiment": experiment, "system": system, "place": where, "run": run}
         terms = [f"{column} = {sql.text(value)}" for column, value in wanted.items() if value is not None]
         statement = (
             f"SELECT {', '.join(TRACKED_RUNS.columns)} FROM {TRACKED_RUNS.name} FINAL "

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from json_stand_in import answering
 
+from trilens.collect.trackers import wandb_files
 from trilens.collect.trackers.json_api import JsonApi
 from trilens.collect.trackers.wandb_api import WandbProject
 from trilens.collect.trackers.wandb_files import WandbFolder
+from trilens.collect.trackers.wandb_log import HEADER
 from trilens.model.errors import TrackerAway, TrackerError
 from trilens.serve.tracker_figures import Known
 from trilens.serve.write_back import ToWandb, WriteBack
@@ -139,6 +141,108 @@ def test_a_run_that_was_resumed_has_two_files_and_all_points_of_both(offline: Pa
         cursors |= {change.run.tracker.run: change.cursor for change in found}
     assert len(seen) == 80
     assert changes(tmp_path, cursors) == []
+
+
+class Reads:
+    """Where files were begun to be read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._at: list[tuple[Path, int]] = []
+        read = wandb_files._read
+
+        def noted(file: Path, at: int) -> Any:
+            self._at.append((file, at))
+            return read(file, at)
+
+        monkeypatch.setattr(wandb_files, "_read", noted)
+
+    def since(self) -> list[tuple[Path, int]]:
+        """Of each file the first, since this was last asked."""
+        at, self._at = self._at, []
+        return [*dict(reversed(at)).items()][::-1]
+
+
+class Followed:
+    """A folder and its reader, as the server goes through it again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._reader = WandbFolder(folder)
+        self.cursors: dict[str, str] = {}
+
+    def once(self) -> list[TrackerChange]:
+        found: list[TrackerChange] = []
+        for change in self._reader.changes(self.cursors):
+            self.cursors[change.run.tracker.run] = change.cursor
+            found.append(change)
+        return found
+
+
+def made_long_ago(file: Path, content: bytes, days: float) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    at_s = time.time() - days * 86_400
+    os.utime(file, (at_s, at_s))
+
+
+BEGIN = len(HEADER)
+
+
+def test_a_run_that_did_not_change_for_a_day_is_let_go_and_whole_when_it_goes_on(
+    offline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    whole, reads, followed = file.read_bytes(), Reads(monkeypatch), Followed(tmp_path)
+    first, second = (tmp_path / name / file.name for name in ("run-1", "run-2"))
+    made_long_ago(first, whole, 2)
+    made_long_ago(second, whole[:40_000], 0.9)
+    seen = values(followed.once(), "loss")
+    assert reads.since() == [(first, BEGIN), (second, BEGIN)]
+    made_long_ago(second, whole[:50_000], 0.9)
+    seen += values(followed.once(), "loss")
+    [(grown, at)] = reads.since()
+    assert (grown, at > BEGIN) == (second, True)
+    made_long_ago(second, whole[:50_000], 1.1)
+    assert (followed.once(), reads.since()) == ([], [])
+    made_long_ago(second, whole, 0)
+    found = followed.once()
+    assert reads.since() == [(first, BEGIN), (second, BEGIN)]
+    assert found[-1].run.params == {"lr": "0.1", "layers": "[1,2]", "optimizer": "adam"}
+    assert seen + values(found, "loss") == [1 / (step + 1) for step in range(40)] * 2
+
+
+def test_what_has_not_changed_is_not_read_after_a_restart(
+    offline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    (tmp_path / file.name).write_bytes(file.read_bytes())
+    followed = Followed(tmp_path)
+    followed.once()
+    reads = Reads(monkeypatch)
+    assert changes(tmp_path, followed.cursors) == []
+    assert reads.since() == []
+
+
+def test_a_file_that_is_gone_is_forgotten(
+    offline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = offline.rglob("run-*.wandb")
+    whole, there = file.read_bytes(), tmp_path / file.name
+    there.write_bytes(whole[:40_000])
+    followed = Followed(tmp_path)
+    followed.once()
+    there.unlink()
+    assert followed.once() == []
+    there.write_bytes(whole)
+    reads = Reads(monkeypatch)
+    assert followed.once()[-1].run.params["lr"] == "0.1"
+    assert reads.since() == [(there, BEGIN)]
+
+
+def test_what_nobody_took_is_told_again(offline: Path) -> None:
+    """The store may take nothing just then."""
+    reader = WandbFolder(offline)
+    refused = next(iter(reader.changes({})))
+    assert next(iter(reader.changes({}))) == refused
 
 
 def repr_start(value: object) -> str:

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError
@@ -23,11 +28,11 @@ from trilens.model.tracked_run import MetricPoint, TrackedRun, TrackerChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 SYSTEM: Final = "wandb"
 _FILES: Final = "run-*.wandb"
 _READ_BYTES: Final = 4 << 20
+_KEPT_AFTER_S: Final = 86_400.0  # in memory, since its files last changed
 _MESSAGES: Final[Description] = {
     "Item": {"key": (1, "string"), "nested_key": (2, "[string]"), "value_json": (16, "string")},
     "Step": {"num": (1, "int64")},
@@ -57,6 +62,9 @@ _MESSAGES: Final[Description] = {
 _Record: Final = message_classes("trilens.wandb", _MESSAGES, presence=True)["Record"]
 
 
+_Files = dict[Path, os.stat_result]
+
+
 class _Piece(NamedTuple):
     """What was read of a file, with where each record ends, and what is wrong behind it."""
 
@@ -75,6 +83,7 @@ class WandbFolder:
         self.where = str(folder)
         self._known: dict[str, TrackedRun] = {}  # by its id, as far as its files were read
         self._reached: dict[Path, int] = {}
+        self._sizes: dict[Path, int] = {}  # of files that were read as far as they went
         self._passed_over = PassedOver("a file of W&B")
 
     def changes(self, cursors: Mapping[str, str]) -> Iterator[TrackerChange]:
@@ -82,15 +91,49 @@ class WandbFolder:
         several, of the same name in folders that are named by time."""
         if not self._folder.is_dir():
             raise TrackerError(f"there is no folder {self._folder}")
+        runs: dict[str, _Files] = {}
         for file in sorted(self._folder.rglob(_FILES)):
-            if file.is_file():
-                run = file.stem.removeprefix("run-")
-                yield from self._run(run, file, json.loads(cursors.get(run, "{}")))
+            with suppress(OSError):  # it has just gone
+                found = file.stat()
+                if stat.S_ISREG(found.st_mode):
+                    runs.setdefault(file.stem.removeprefix("run-"), {})[file] = found
+        self._let_go(runs)
+        for run, files in runs.items():
+            yield from self._run(run, files, json.loads(cursors.get(run, "{}")))
 
-    def _run(self, name: str, file: Path, kept: dict[str, int]) -> Iterator[TrackerChange]:
-        # What a run is stands at the beginning of its file: after a restart it is read again, the points not.
-        at = self._reached.get(file, len(HEADER))
-        place = str(file.relative_to(self._folder))
+    def _let_go(self, runs: Mapping[str, _Files]) -> None:
+        """Of what is not there any more, and of what runs were that have not changed for long: should one go
+        on, it is read again."""
+        files = {file for held in runs.values() for file in held}
+        self._reached = {file: at for file, at in self._reached.items() if file in files}
+        self._sizes = {file: size for file, size in self._sizes.items() if file in files}
+        before_s = time.time() - _KEPT_AFTER_S
+        for name in [*self._known]:
+            held = runs.get(name, {})
+            # One that is damaged is read in every pass: what is known of it saves reading all of it.
+            is_read = all(self._sizes.get(file) == found.st_size for file, found in held.items())
+            if is_read and all(found.st_mtime < before_s for found in held.values()):
+                del self._known[name]
+                for file in held:
+                    self._reached.pop(file, None)
+
+    def _run(self, name: str, files: _Files, kept: dict[str, int]) -> Iterator[TrackerChange]:
+        # What a run is stands at the beginning of its files: after a restart they are read again, the points
+        # not; and only where there is something new.
+        new = [
+            file
+            for file, found in files.items()
+            if self._sizes.get(file, kept.get(self._place(file))) != found.st_size
+        ]
+        if new and name not in self._known:
+            new = [*files]
+        for file in new:
+            for change in self._file(name, file, files[file].st_size, kept):
+                kept = json.loads(change.cursor)
+                yield change
+
+    def _file(self, name: str, file: Path, size: int, kept: dict[str, int]) -> Iterator[TrackerChange]:
+        at, place = self._reached.get(file, len(HEADER)), self._place(file)
         run = self._known.get(name, TrackedRun(Tracker(SYSTEM, name, self.where), state="running"))
         while True:
             found, trouble = _read(file, at)
@@ -100,14 +143,19 @@ class WandbFolder:
                 at = end
                 if end > kept.get(place, 0):
                     points += told
-            self._reached[file], self._known[name] = at, run
             if found and at > kept.get(place, 0):
                 kept = {**kept, place: at}
                 yield TrackerChange(run, tuple(points), json.dumps(kept))
+            self._reached[file], self._known[name] = at, run  # once it was taken: else it is told again
             if trouble is not None:
                 self._passed_over.say(str(file), trouble)
-            if not found or trouble is not None:
                 return
+            if not found:
+                self._sizes[file] = size
+                return
+
+    def _place(self, file: Path) -> str:
+        return str(file.relative_to(self._folder))
 
 
 def _read(file: Path, at: int) -> _Piece:
