@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from flight_dumps import SECOND_NS, START_NS, dump, judged, op
+from flight_dumps import SECOND_NS, START_NS, dump, judged, op, sources
+from trilens.diagnose.flight.differences import steps
 from trilens.diagnose.flight.flight_verdict import Reason
+from trilens.diagnose.flight.reading import read_dumps
+from trilens.diagnose.flight.timeline import Timelines
 from trilens.model.rank_names import ranks_name
 
 ALL = {"0": range(4)}
@@ -314,3 +317,13 @@ def test_a_send_of_which_nobody_knows_to_whom_is_not_all_that_should_be(call: st
     assert (verdict.reason, verdict.can_tell) == (Reason.UNKNOWN, False)
     assert verdict.text.startswith("Rank 2 waits in")
     assert verdict.text.endswith("and no dump says for whom.")
+
+
+def test_who_put_something_in_is_in_the_group_whatever_is_listed() -> None:
+    """A dump with another rank's name, or one that is damaged: it is told, and the rank counts."""
+    told = {0: dump([op("all_reduce", 1)], {"0": (2, 5)}), 1: dump([], {"0": (2, 5)})}
+    verdict = judged(told)
+    assert verdict.reason is Reason.NOTHING_PENDING
+    assert [step.absent for step in steps(Timelines(read_dumps(sources(told))))] == [()]
+    assert any("whether rank 0 has the right dump" in one.what for one in verdict.missing)
+    assert not any("rank 1 has the right" in one.what for one in verdict.missing)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.flight.wording import span
+from trilens.diagnose.flight.wording import has, span
 from trilens.diagnose.logs.tracebacks import DUMP, OpenDump
 from trilens.model.errors import FlightRecorderError
 from trilens.model.flight_recorder import rank_of_file, read_flight_recorder
@@ -144,7 +144,16 @@ def _tell_missing(dumps: Dumps) -> None:
     if empty:
         what = f"nothing is in the dump{'s' if len(empty) > 1 else ''} of {ranks_name(empty)}"
         dumps.missing.append(Missing(what, "set TORCH_FR_BUFFER_SIZE=2000 for all ranks"))
+    if strangers := sorted(rank for rank, dump in dumps.ranks.items() if _is_in_others_groups(rank, dump)):
+        who = f"whether {ranks_name(strangers)} {has(strangers)} the right dump"
+        what = f"{who}: it has collectives of groups in which, as it says, that rank is not"
+        dumps.missing.append(Missing(what, "name each dump by its rank, as nccl_trace_rank_3"))
     versions = sorted({dump.version for dump in dumps.ranks.values()})
     if len(versions) > 1:
         what = f"the dumps are of different versions: {', '.join(versions)}"
         dumps.missing.append(Missing(what, "run the same PyTorch on all ranks"))
+
+
+def _is_in_others_groups(rank: int, dump: FlightRecorderDump) -> bool:
+    groups = (dump.groups.get(name) for name in {one.group for one in dump.entries})
+    return any(group is not None and group.ranks and rank not in group.ranks for group in groups)

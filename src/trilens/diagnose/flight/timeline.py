@@ -137,6 +137,13 @@ class Timelines:
         return {key: frozenset(ranks) for key, ranks in seen.items()}
 
     @cached_property
+    def _put_in(self) -> Mapping[GroupKey, frozenset[int]]:
+        return {
+            key: frozenset(rank for rank in ranks if self.lines[rank][key].units)
+            for key, ranks in self._seen_in.items()
+        }
+
+    @cached_property
     def dumped_earlier(self) -> frozenset[int]:
         """Those who must have gone on since, or did not record it: what they have not entered has ended on
         others."""
@@ -159,8 +166,9 @@ class Timelines:
         return sorted(self._seen_in)
 
     def members(self, key: GroupKey) -> frozenset[int]:
+        """Who put something in is among them, whatever the dumps list."""
         if key.ranks:
-            return frozenset(key.ranks)
+            return self._put_in.get(key, frozenset()).union(key.ranks)
         return self.world if self.is_default(key) else self._seen_in[key]
 
     def is_default(self, key: GroupKey) -> bool:
