@@ -125,9 +125,29 @@ def test_a_machine_that_is_asked_no_more_ends_though_another_never_answered(aske
         asked.name(target, dead)
         asked.intake.start()
         until(lambda: asked.ready() == [1], "its process is not at work")
+        assert [*asked.intake.hardware()] == ["gpu-1"]
         asked.name(dead)
         until(lambda: asked.intake.members() == {}, "it is still there")
         assert asked.ready() == []
+        assert asked.intake.hardware() == {}
+        assert asked.intake._told_by == {}
+
+
+def test_of_agents_that_nobody_asks_any_more_the_latest_are_remembered(
+    asked: Asked, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.serve.agent_intake._LEDGERS", 2)
+    with served(node) as target:
+        asked.name(target)
+        asked.intake.start()
+        node.kernel_log.write(LAST)
+        until(lambda: asked.events.positions() != {}, "the fault was not taken")
+        [ledger] = asked.events.positions()
+        for number in range(5):
+            asked.intake._kept[f"of-old-{number}"] = number
+        asked.name()
+        until(lambda: asked.intake.agents() == [], "it is still asked")
+        until(lambda: [*asked.intake._kept] == ["of-old-4", ledger], "all are remembered")
 
 
 def test_a_fault_of_a_machine_whose_clock_is_ahead_has_happened(asked: Asked, node: Node) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 from gpu_story import member, pod_key
 
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
@@ -225,6 +226,19 @@ def test_it_does_not_count_over_the_one_before() -> None:
     third = replace(BINDING, pod=pod_key("third-0"))
     update(book, 46_000, third, there={third.pod}, since={third.pod: 5_000})
     assert kept.holding()[1:] == [(other.pod.uid, 22_000, 31_000), (third.pod.uid, 31_000, None)]
+
+
+@pytest.mark.parametrize(("reporting", "from_ms"), [({KEY}, 9_000), (set(), 5_000)])
+def test_a_gpu_that_is_gone_for_a_month_is_forgotten_and_one_that_is_there_is_not(
+    reporting: set[GpuKey], from_ms: int
+) -> None:
+    kept = Kept()
+    book = BindingBook(kept)
+    book.restore([], {KEY: 9_000})
+    month_later_ms = 10_000 + REMEMBERED_MS
+    update(book, month_later_ms, reporting=reporting)
+    update(book, month_later_ms + 15_000, BINDING, since={POD: 5_000})
+    assert kept.holding() == [(POD.uid, from_ms, None)]
 
 
 def test_it_does_not_count_over_one_that_ended_before_a_restart() -> None:

@@ -301,6 +301,22 @@ def test_a_run_without_a_workload_is_a_job_of_its_own(loop: asyncio.AbstractEven
     assert not server.scenes.scene(NOW + 5_000).jobs
 
 
+def test_a_run_is_asked_for_once_and_again_when_it_comes_back(loop: asyncio.AbstractEventLoop) -> None:
+    """What is known of it is not kept while no scene has it."""
+    asked: list[RunId | None] = []
+
+    class Counting(Server):
+        def runs(self, *, run: RunId | None = None) -> list[RunFacts]:
+            asked.append(run)
+            return super().runs(run=run)
+
+    server = Counting(loop)
+    for look, heard in enumerate(([_process()], [_process()], [_process()], [], [_process()])):
+        server.heard = heard
+        assert len(server.scenes.scene(NOW + 5_000 * look).jobs) == len(heard)
+    assert asked == [RUN, RUN]
+
+
 def test_who_serves_makes_no_steps(loop: asyncio.AbstractEventLoop) -> None:
     web = TRAIN._replace(group="apps", kind="Deployment")
     server = Server(loop, clusters_now=[_cluster(_pod(), key=web)])

@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 
 _MEASURE_S: Final = 15.0
 _DAY_S: Final = 86_400.0
+_LEDGERS: Final = 10_000  # of agents that nobody asks any more, and that may come back
 _WARNINGS: Final = 3  # agents that do not answer, named with an answer; when a network fails, all of them do
 
 
@@ -67,7 +68,7 @@ class AgentIntake:
         self._rosters = [
             AgentRoster(config, interval_s, self._ask, self._take_events, self._left) for config in configs
         ]
-        self._kept: dict[str, int] = {}  # how far the events of each ledger were taken
+        self._kept: dict[str, int] = {}  # how far the events of each ledger were taken, the latest left last
         self._hardware: dict[str, Hardware] = {}  # by node
         self._told_by: dict[str, str | None] = {}  # whose processes those of a machine are: a ledger
         self._measured: list[PhaseSample] = []
@@ -233,14 +234,24 @@ class AgentIntake:
     def _left(self, agents: Collection[Agent]) -> None:
         """These are no longer among the targets."""
         self._forget({agent.node for agent in agents})
+        for agent in agents:
+            if agent.ledger in self._kept:
+                self._kept[agent.ledger] = self._kept.pop(agent.ledger)
+        asked = {agent.ledger for agent in self.agents()}
+        unasked = [ledger for ledger in self._kept if ledger not in asked]
+        for ledger in unasked[: max(len(unasked) - _LEDGERS, 0)]:
+            del self._kept[ledger]
 
     def _forget(self, nodes: Collection[str | None]) -> None:
         """What is on machines that nobody asks any more has ended, as far as anybody knows: on these, and
         once every agent has told its node, on those from before a restart that none of them is."""
         asked = {agent.node for agent in self.agents()}
         if all(roster.is_complete for roster in self._rosters):
-            nodes = self._resolver.nodes
+            nodes = {*self._resolver.nodes, *self._hardware, *self._told_by}
         gone = {node for node in nodes if node is not None and node not in asked}
+        for node in gone:
+            self._hardware.pop(node, None)
+            self._told_by.pop(node, None)
         if gone:
             self._resolver.forget(gone, _now_ms())
             self._changed.set()

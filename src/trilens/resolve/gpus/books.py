@@ -216,6 +216,9 @@ class BindingBook:
             del self._open[seat]
             self._end(known, given_up.get(key, at_ms))
         self._looked_ms = at_ms
+        for key in [key for key, freed_ms in self._freed_ms.items() if freed_ms < at_ms - REMEMBERED_MS]:
+            if key not in reporting:  # machines come and go, and instances are cut anew
+                del self._freed_ms[key]
 
     def _begins(
         self, now: Mapping[_Seat, GpuBinding], at_ms: int, running_since: RunningSince

@@ -88,7 +88,8 @@ class Scenes:
         self._places = Places()
         self._pods = PodsSeen()
         self._listening = Listening()
-        self._facts: dict[RunId, RunFacts | None] = {}
+        self._facts: dict[RunId, RunFacts | None] = {}  # of runs that this scene has, or the last one had
+        self._facts_before: dict[RunId, RunFacts | None] = {}
         self._offenders: tuple[int, list[Offender]] = (-_OFFENDERS_EVERY_MS, [])
         self._before: dict[str, Sequence[ClusterState]] = {}
         self._trouble: dict[str, str] = {}
@@ -116,6 +117,7 @@ class Scenes:
     def scene(self, now_ms: int) -> Scene:
         """What cannot be asked is missing in it."""
         self._trouble = {}
+        self._facts_before, self._facts = self._facts, {}
         sources = self._sources
         sources.window.look(now_ms)
         if sources.window.trouble is not None:
@@ -186,11 +188,13 @@ class Scenes:
         return {program.workload for program in self._sources.servers()}
 
     def _facts_of(self, run: RunId) -> RunFacts | None:
-        """As told since the start, else as it was told before: asked once."""
+        """As told since the start, else as it was told before: asked once for as long as scenes have it."""
         told = self._sources.records.facts(run)
         if told is not None:
             return told
-        if run not in self._facts:
+        if run in self._facts_before:
+            self._facts[run] = self._facts_before[run]
+        elif run not in self._facts:
             found = self._ask("runs", lambda: self._sources.runs.runs(run=run))
             self._facts[run] = found[0] if found else None
         return self._facts[run]
