@@ -52,6 +52,7 @@ def test_buckets_have_one_spelling_when_the_type_is_repeated() -> None:
     [
         ("a 1 1\na 2\n", True, 2, "no timestamp"),
         ("a 1\n", False, 1, "no timestamp"),
+        ("a 1 100000000001\na 1 \n", False, 2, "no timestamp"),
         ("a 1 1\na x 2\n", True, 2, "expected a value, got ' x 2'"),
         ("a 1 1\na 1 x\n", True, 2, "unexpected text after the sample"),
         ("a 1 1\na 1 inf\n", True, 2, "unexpected text"),

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from trilens.model.errors import PromQLSyntaxError, PromQLUnsupported
 from trilens.model.matcher import Matcher
+from trilens.model.query import QueryGuard
 from trilens.promql import nodes
+from trilens.promql.engine import Engine
+from trilens.promql.memory import MemorySource
 from trilens.promql.parse import parse, prettify, selectors
 
 
@@ -31,20 +34,50 @@ def test_newer_syntax_is_named(query: str, what: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["(" * 100_000 + "1" + ")" * 100_000, "-" * 5000 + "1", "^".join(["2"] * 5000), "+".join(["a"] * 9000)],
-    ids=["brackets", "signs", "powers", "terms"],
+    [
+        "(" * 100_000 + "1" + ")" * 100_000,
+        "-" * 900 + "1",
+        "^".join(["2"] * 5000),
+        ("-" * 40 + "(") * 20 + "1" + ")" * 20,
+        "(a or b and c == d + e * " * 90 + "1" + ")" * 90,
+        "sum by (a) (rate(" * 90 + "a[5m]" + "))" * 90,
+    ],
+    ids=["brackets", "signs", "powers", "signs within brackets", "operators that bind tighter", "calls"],
 )
 def test_an_expression_without_end_is_refused_before_it_is_parsed(query: str) -> None:
     """The parser would exhaust the stack, which no exception handler survives."""
     with pytest.raises(PromQLSyntaxError, match="too deeply"):
         parse(query)
+    with pytest.raises(PromQLSyntaxError, match="too deeply"):
+        prettify(query)
 
 
-def test_long_and_deep_expressions_are_fine() -> None:
+def test_more_operators_than_anybody_writes_are_refused() -> None:
+    with pytest.raises(PromQLSyntaxError, match="too many operators") as told:
+        parse("+".join(["a"] * 9000))
+    assert told.value.position == 2001
+
+
+@pytest.mark.parametrize(
+    ("opens", "closes"),
+    [("abs(", ")"), ("(", ")"), ("-", ""), ("2 ^ ", ""), ("sum by (b) (", ")"), ("1 + (", ")")],
+)
+def test_the_deepest_that_is_read_is_answered_too(opens: str, closes: str) -> None:
+    levels = 59 if opens == "1 + (" else 119  # an operator is a level of its own
+    query = opens * levels + "m" + closes * levels
+    source = MemorySource()
+    source.add({"__name__": "m"}, [(0, 1.0)])
+    guard = QueryGuard(timeout_s=60, max_samples=100_000, max_series=10)
+    assert prettify(query)
+    assert Engine(source).instant(query, 0, guard)
+    with pytest.raises(PromQLSyntaxError, match="too deeply"):
+        parse(opens * 2 + query + closes * 2)
+
+
+def test_long_expressions_are_fine() -> None:
     terms = parse(" or ".join(["a"] * 1000))
     assert isinstance(terms, nodes.Binary)
     assert nodes.value_kind(terms) == "vector"
-    assert isinstance(parse("abs(" * 99 + "a" + ")" * 99), nodes.Call)
 
 
 WORDS = "foo sum rate by on offset bool and group_left fill start() 5m 1 0x1F Inf"

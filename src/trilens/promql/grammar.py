@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from trilens.promql.nodes import ValueKind
 
 _COMPUTING: Final = frozenset({"(", ")", "*", "/", "%", "^", "+", "-"})
+# Levels of brackets, signs, powers, and operators that bind tighter than the one before. Each takes Python
+# up to six calls to read, of the thousand that it has, and promql-parser some of its stack.
+_DEEPEST: Final = 120
 _LATEST_S: Final = 2**62 / 1e3  # milliseconds, with room for a range and an offset
 _KIND_NAMES: Final[dict[ValueKind, str]] = {
     "scalar": "scalar",
@@ -84,6 +87,7 @@ class _Reader(Cursor):
         super().__init__(query, tokens)
         # What is written well but makes no sense; told only if all is written well, as in Prometheus.
         self._misuses: list[tuple[str, int]] = []
+        self._depth = 0
 
     def check(self) -> None:
         if self._token.kind == "end":
@@ -100,11 +104,15 @@ class _Reader(Cursor):
     # Expressions
 
     def _expression(self, least: int = 0) -> _Operand:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._fault("the expression is nested too deeply", self._token.pos)
         left = self._operand()
         while True:
             op = self._token
             level = PRECEDENCE.get(self._word())
             if level is None or level < least:
+                self._depth -= 1
                 return left
             self._advance()
             if op.text in ("<", ">") and self._token.text == "/":

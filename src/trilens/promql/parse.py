@@ -12,7 +12,7 @@ from trilens.model.matcher import Matcher
 from trilens.promql import nodes
 from trilens.promql.grammar import check
 from trilens.promql.signatures import SIGNATURES
-from trilens.promql.tokens import closing, deepest, string_value, tokenize
+from trilens.promql.tokens import closing, one_too_many, string_value, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,9 +56,11 @@ def selectors(text: str) -> tuple[Matcher, ...]:
 
 
 def _parse(query: str, tokens: list[Token]) -> Any:
-    too_deep = deepest(tokens)
-    if too_deep is not None:  # the parser would run out of stack, and take the process with it
-        raise PromQLSyntaxError("the expression is nested too deeply", query=query, position=too_deep.pos)
+    # What is too long, or as the check says too deep, must not come to the parser: it would run out of stack,
+    # and take the process with it.
+    too_long = one_too_many(tokens)
+    if too_long is not None:
+        raise PromQLSyntaxError("the expression has too many operators", query=query, position=too_long.pos)
     check(query, tokens)
     try:
         return promql_parser.parse(query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final, NamedTuple
 
 
@@ -76,29 +77,14 @@ def unclosed(tokens: list[Token], kinds: str = "({[") -> Token | None:
     return opened[-1] if opened else None
 
 
-_MAX_DEPTH: Final = 100
 _MAX_OPERATORS: Final = 1000
 _OPERATORS: Final = frozenset("+-*/%<>") | {"==", "!=", ">=", "<=", "and", "or", "unless", "atan2"}
 
 
-def deepest(tokens: list[Token]) -> Token | None:
-    """The token at which an expression is nested deeper, or is longer, than anybody would write; if any.
-
-    Powers lean to the right and signs stand before their operand: each is one level deeper, like a bracket.
-    """
-    depth = powers = signs = operators = 0
-    for token in tokens:
-        text = token.text.lower()
-        signs = signs + 1 if text in ("+", "-") else 0
-        powers += text == "^"
-        operators += text in _OPERATORS
-        if token.kind == "op" and text in "({[":
-            depth += 1
-        elif token.kind == "op" and text in ")}]":
-            depth -= 1
-        if depth + powers + signs > _MAX_DEPTH or operators > _MAX_OPERATORS:
-            return token
-    return None
+def one_too_many(tokens: list[Token]) -> Token | None:
+    """The operator with which an expression is longer than anybody would write; if any."""
+    operators = (token for token in tokens if token.text.lower() in _OPERATORS)
+    return next(islice(operators, _MAX_OPERATORS, None), None)
 
 
 def closing(tokens: list[Token], start: int) -> int | None:

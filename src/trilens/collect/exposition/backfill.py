@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from trilens.collect.exposition.grammar import OPENMETRICS, TEXT, parse_sample_line
+from trilens.collect.exposition.grammar import OPENMETRICS, TEXT, SampleLine, parse_sample_line
 from trilens.collect.exposition.lines import decode
 from trilens.collect.exposition.metadata import MetadataReader
 from trilens.collect.exposition.numbers import convert_values, with_normal_bounds
@@ -89,9 +89,9 @@ class _PieceReader:
         """Values and times, all at once; line by line where one is unusual, or wrong and to be told."""
         values, times = convert_values(self._values), self._times()
         if values is None or times is None:
-            read = [parse_sample_line(self._text(at), self._grammar, self._number(at)) for at in self._at]
-            values = np.array([float(line.value) for line in read])
-            times = np.array([line.t_ms for line in read], dtype=np.int64)
+            read = [self._sample(self._text(at), at) for at in self._at]
+            values = np.array([float(line.value) for line, _ in read])
+            times = np.array([t_ms for _, t_ms in read], dtype=np.int64)
         return values, times
 
     def check_times(self, times: Times, newest_ms: int) -> None:
@@ -137,18 +137,24 @@ class _PieceReader:
             if self._openmetrics:
                 raise ExpositionError("OpenMetrics has no blank lines", line=number)
             return
-        read = parse_sample_line(text, self._grammar, number)
-        if read.t_ms is None:
-            raise ExpositionError("the sample has no timestamp, and a backfill needs one", line=number)
+        read, t_ms = self._sample(text, at)
         labels = make_labels(with_normal_bounds(read.labels, self.metadata.kind))
         # Two texts may mean one series: the order of labels does not matter.
         place = self.places.setdefault(labels, len(self.places))
         self._known[text[: read.series_end].encode()] = place
-        self._exact_ms[len(self.owner)] = read.t_ms
+        self._exact_ms[len(self.owner)] = t_ms
         self._at.append(at)
         self.owner.append(place)
         self._values.append(read.value.encode())
         self._stamps.append(b"0")
+
+    def _sample(self, text: str, at: int) -> tuple[SampleLine, int]:
+        """With its time, which every sample of a backfill has."""
+        number = self._number(at)
+        read = parse_sample_line(text, self._grammar, number)
+        if read.t_ms is None:
+            raise ExpositionError("the sample has no timestamp, and a backfill needs one", line=number)
+        return read, read.t_ms
 
     def _number(self, at: int) -> int:
         return self._first_line + at
