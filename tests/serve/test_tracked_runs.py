@@ -92,10 +92,11 @@ def following(
     )
 
 
-def one_pass(store: Store, followed: Following) -> None:
-    """With all that a start and a stop of the server are: what was told is on disk then."""
+def one_pass(store: Store, followed: Following, figures: Figures | None = None) -> None:
+    """With all that a start and a stop of the server are: what was told is on disk then. Figures are written
+    after all was read, unless it stops before."""
     followed.start()
-    eventually(lambda: followed.status.passed_ms is not None)
+    eventually(lambda: followed.status.passed_ms is not None and (figures is None or bool(figures.asked)))
     stop_all([followed])
     on_disk(store, followed)
 
@@ -159,12 +160,13 @@ def test_runs_that_changed_are_counted_once_as_far_as_they_are_known(
 
 def test_figures_that_were_not_taken_are_tried_again_after_a_restart_and_then_no_more(store: Store) -> None:
     change = piece("written", "a", NOW_MS, loss=1.0)
-    refused = following(store, Told("written", change), Figures(error=TrackerError("gone")))
-    one_pass(store, refused)
+    away = Figures(error=TrackerError("gone"))
+    refused = following(store, Told("written", change), away)
+    one_pass(store, refused, away)
     assert refused.status.refused == "gone"
     taken = Figures()
     again = following(store, Told("written"), taken)
-    one_pass(store, again)
+    one_pass(store, again, taken)
     assert taken.asked == ["a"]
 
 
