@@ -60,6 +60,8 @@ def ended(folder: Path, code: str) -> Ended:
         ("sys.exit('no data')", 1, "failed", "no data"),
         ("raise ValueError('bad\\nloss')", 1, "failed", "ValueError: bad"),
         (
+            # As in a shell's foreground: what a shell runs in the background ignores it.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "os.kill(os.getpid(), signal.SIGINT); signal.pause()",
             -signal.SIGINT,
             "failed",
