@@ -21,6 +21,7 @@ from trilens.serve.access.build import check_access
 from trilens.serve.access.callers import Callers
 from trilens.serve.c_heap import keep_the_c_heap_small
 from trilens.serve.compose import System
+from trilens.serve.crashes import end_at_a_crash
 from trilens.serve.logs import configure_logs
 from trilens.serve.own_health import certificate_ends_s
 from trilens.serve.reception import Connections, CountingServer
@@ -88,6 +89,7 @@ async def serve(
     except BaseException:
         listener.close()
         raise
+    end_at_a_crash()
     server = _Server(system, settings)
     if alone is None:
         replica.on_failure = server.stop
