@@ -25,11 +25,11 @@ SHIPPED_NIGHT := src/trilens/serve/rehearsal/night
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
 
-$(SERVER): pyproject.toml tools/setup
+$(SERVER): pyproject.toml tools/setup tools/constraints.txt
 	@tools/setup "$(PYTHON)" "$(VENV)" server
 	@touch $@
 
-$(DEV): pyproject.toml tools/setup
+$(DEV): pyproject.toml tools/setup tools/constraints.txt
 	@tools/setup "$(PYTHON)" "$(VENV)" server,agent,dev
 	@touch $@ $(SERVER)
 
