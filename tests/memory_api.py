@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from trilens.serve.access.doors import Door
     from trilens.serve.agent_intake import AgentIntake
     from trilens.serve.backup_keeper import BackupKeeper
+    from trilens.serve.compose import System
     from trilens.serve.delivery import DeliveryKeeper
     from trilens.serve.intakes import Intakes
     from trilens.serve.money.imports import ImportStore
@@ -291,6 +293,17 @@ class Api:
             PricesApi(lambda: self.prices, self.machines, self.questions),
             OpenCostApi(self.book, self.questions),
         )
+
+
+@contextmanager
+def working(system: System) -> Iterator[asyncio.Runner]:
+    """From its start to its stop, in one loop: what is still asked at the end belongs to the start's."""
+    with asyncio.Runner() as loop:
+        loop.run(system.start())
+        try:
+            yield loop
+        finally:
+            loop.run(system.stop())
 
 
 @contextmanager

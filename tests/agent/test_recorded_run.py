@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import time
@@ -15,7 +14,7 @@ import pytest
 from recorded_nvml import FIXTURES, UUID
 
 from http_target import HttpTarget
-from memory_api import running
+from memory_api import running, working
 from servers import until
 from trilens.serve import gpu_bindings
 from trilens.serve.compose import System
@@ -93,12 +92,8 @@ def serving(folder: Path, agent: RecordedAgent) -> Iterator[Ask]:
     }
     settings = load_settings(overrides=overrides, environ={})
     system = System(settings, None, lambda: settings)
-    asyncio.run(system.start())
-    try:
-        with running(system.app) as url:
-            yield lambda path, **params: httpx.get(f"{url}{path}", params=params).json()["data"]
-    finally:
-        asyncio.run(system.stop())
+    with working(system), running(system.app) as url:
+        yield lambda path, **params: httpx.get(f"{url}{path}", params=params).json()["data"]
 
 
 def values(ask: Ask, query: str) -> dict[str, float]:

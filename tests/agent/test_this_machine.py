@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from machine import Node
 from proc_tree import TORCHRUN
 from recorded_nvml import UUID
 
-from memory_api import running
+from memory_api import running, working
 from servers import until
 from trilens.collect.node import nvml
 from trilens.model.errors import ConfigError, NodeError
@@ -64,29 +63,25 @@ def test_a_server_on_a_gpu_machine_needs_nothing_else(
     node.nvml.recorded["gpus"][0]["processes"] = [{"pid": 700, "memory_bytes": 1, "gpu_instance": None}]
     wanted = settings(tmp_path, node)
     system = System(wanted, None, lambda: wanted)
-    asyncio.run(system.start())
-    try:
-        with running(system.app) as url:
+    with working(system) as loop, running(system.app) as url:
 
-            def ask(path: str, **params: str) -> Any:
-                return httpx.get(f"{url}{path}", params=params).json()["data"]
+        def ask(path: str, **params: str) -> Any:
+            return httpx.get(f"{url}{path}", params=params).json()["data"]
 
-            def readings() -> Any:
-                return ask("/api/v1/query", query=f'DCGM_FI_DEV_FB_USED{{UUID="{UUID}"}}')["result"]
+        def readings() -> Any:
+            return ask("/api/v1/query", query=f'DCGM_FI_DEV_FB_USED{{UUID="{UUID}"}}')["result"]
 
-            until(lambda: bool(ask("/api/workloads")), "the process became no workload")
-            until(lambda: bool(readings()), "the GPU was not read")
-            [one] = ask("/api/workloads")
-            assert (one["cluster"], one["name"]) == ("machines", "sweep-7")
-            labels = readings()[0]["metric"]
-            assert (labels["job"], labels["Hostname"]) == ("trilens-agent", "desk")
-            # Its port is another one at every start, and must not begin every series anew.
-            assert ":" not in labels["instance"]
-            asyncio.run(system.reloading.reload())
-            [target] = ask("/api/v1/targets")["activeTargets"]
-            assert target["scrapePool"] == "trilens-agent/this-machine"
-    finally:
-        asyncio.run(system.stop())
+        until(lambda: bool(ask("/api/workloads")), "the process became no workload")
+        until(lambda: bool(readings()), "the GPU was not read")
+        [one] = ask("/api/workloads")
+        assert (one["cluster"], one["name"]) == ("machines", "sweep-7")
+        labels = readings()[0]["metric"]
+        assert (labels["job"], labels["Hostname"]) == ("trilens-agent", "desk")
+        # Its port is another one at every start, and must not begin every series anew.
+        assert ":" not in labels["instance"]
+        loop.run(system.reloading.reload())
+        [target] = ask("/api/v1/targets")["activeTargets"]
+        assert target["scrapePool"] == "trilens-agent/this-machine"
 
 
 def test_nobody_else_can_ask_it(tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

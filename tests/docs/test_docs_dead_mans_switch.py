@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import time
 from pathlib import Path
 
 import httpx
@@ -25,6 +23,7 @@ def test_the_switch_hears_every_minute(tmp_path: Path) -> None:
     (route,) = tree["route"]["routes"]
     times = {key: _seconds(text) for key, text in route.items() if key.startswith(("group_", "repeat_"))}
     assert times["group_interval"] == 60, "Alertmanager's own is five minutes, and it repeats nothing sooner"
+    assert times["repeat_interval"] < 60, "as long as the other, it is a moment too late every other time"
     route |= {key: f"{int(seconds * 1000 / FASTER)}ms" for key, seconds in times.items()}
     with HttpReceiver() as switch:
         tree["receivers"][0]["webhook_configs"][0]["url"] = switch.url
@@ -43,12 +42,8 @@ def test_the_switch_hears_every_minute(tmp_path: Path) -> None:
         with running(command, f"{url}/-/ready", log=tmp_path / "alertmanager.log"):
             alert = {"labels": {"alertname": "TrilensWatchdog", "severity": "none"}}
             httpx.post(f"{url}/api/v2/alerts", json=[alert]).raise_for_status()
-            heard: list[float] = []
-            while len(heard) < 5:
+            for _ in range(3):
                 switch.next()
-                heard.append(time.monotonic())
-    longest = max(later - sooner for sooner, later in itertools.pairwise(heard))
-    assert longest < 1.5 * 60 / FASTER, f"at most a minute and a half: {heard}"
 
 
 def _seconds(text: str) -> int:

@@ -15,17 +15,18 @@ import "./core.css";
 export function Shell() {
   const route = useRoute();
   const theme = useTheme();
-  const [over, setOver] = useState<"palette" | "keys" | null>(null);
+  const [over, setOver] = useState<{ which: "palette" | "keys" } | null>(null);
   const [isOpen, setOpen] = useState(false); // the navigation, where the window is narrow
   useEffect(() => {
     document.title = route.page === null ? "Trilens" : `${route.args["name"] ?? route.page.title} · Trilens`;
     setOpen(false);
   }, [route.path]);
   useLoadedPages();
-  const find = () => setOver("palette");
-  const help = () => setOver("keys");
-  // Told a moment later, when another may be open already.
-  const closed = (which: "palette" | "keys") => setOver((now) => (now === which ? null : now));
+  const show = (which: "palette" | "keys") => setOver((now) => (now?.which === which && isShown() ? now : { which }));
+  const find = () => show("palette");
+  const help = () => show("keys");
+  // Told a moment later, when another may be open already, or the same once more.
+  const closed = () => setOver((now) => (now === over ? null : now));
   useShortcuts(find, help);
 
   return (
@@ -65,12 +66,16 @@ export function Shell() {
         <PageOf key={route.path} entry={route.page} />
       </main>
       <Tour />
-      {over === "palette" && <Palette onClose={() => closed("palette")} onKeys={help} />}
-      {over === "keys" && <Keys onClose={() => closed("keys")} />}
+      {over?.which === "palette" && <Palette key={over} onClose={closed} onKeys={help} />}
+      {over?.which === "keys" && <Keys key={over} onClose={closed} />}
     </>
   );
 }
 
 function isWithin(path: string, page: string): boolean {
   return page === "/" ? path === "/" : path === page || path.startsWith(`${page}/`);
+}
+
+function isShown(): boolean {
+  return document.querySelector("dialog[open]") !== null;
 }
