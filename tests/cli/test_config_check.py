@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from command_here import trilens_here
 from trilens.cli.main import app
 from trilens_process import trilens
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 USABLE = """
 current-context: a
 contexts: [{name: a, context: {cluster: c, user: u}}]
@@ -199,6 +199,75 @@ def test_the_files_of_logins_are_read_and_a_server_stops_before_its_store(
     assert started.returncode == 2
     assert message in started.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_it_agrees_with_a_server_of_the_same_environment(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "storage: {retention: 5d}\n")
+    here = {"TRILENS_TOKEN_FILE": "/nowhere", "TRILENS_CLUSTER": "lab"}
+    assert trilens_here("config", "check", "a.yaml", cwd=tmp_path, **here).returncode == 0
+    misspelt = {"TRILENS_STORAGE_DATADIR": "x"}
+    started = trilens("up", "--config", "a.yaml", cwd=tmp_path, **misspelt)
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path, **misspelt)
+    assert (started.returncode, said.returncode) == (2, 2)
+    assert said.stderr == started.stderr
+    assert said.stderr.startswith("trilens: the environment: unknown setting 'TRILENS_STORAGE_DATADIR'")
+    assert trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path, **misspelt).returncode == 0
+
+
+ELSEWHERE = """
+server: {listen: ':9333', token_file: no/server, tls_cert_file: no/c, tls_key_file: no/k}
+agent: {token_file: no/agent}
+access:
+  tokens_file: no/tokens
+  session_key_file: no/key
+  oidc: {issuer: 'https://login.example', client_id: t, client_secret_file: no/secret, ca_file: no/ca}
+  grants: [{users: [ada], rights: [read]}]
+scrape: {scrape_configs: [{job_name: a, tls_config: {ca_file: no/scrape}}]}
+rules: {files: [no/rules, no/more]}
+prices: {file: no/prices}
+cure: {policy: no/policy}
+kubernetes: {clusters: {lab: {kubeconfig: no/one}, prod: {kubeconfig: no/two}}}
+"""
+
+
+def test_settings_of_another_machine_are_looked_at_without_their_secrets(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", ELSEWHERE)
+    assert trilens_here("config", "check", "a.yaml", cwd=tmp_path).returncode == 2
+    said = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (0, "a.yaml: fine, 1 scrape job\n"), said.stderr
+    told = [line for line in said.stderr.splitlines() if "not looked at" in line]
+    named = [re.findall(r"no/\w+", line)[0] for line in told]
+    assert all(line.startswith("a.yaml: warning: not looked at: cannot ") for line in told[:-2])
+    assert named == [
+        *("no/server", "no/tokens", "no/secret", "no/key", "no/ca", "no/agent", "no/c", "no/scrape"),
+        *("no/rules", "no/more", "no/prices", "no/policy", "no/one", "no/two"),
+    ]
+
+
+def test_what_is_there_must_be_right_elsewhere_too(tmp_path: Path) -> None:
+    (tmp_path / "no").mkdir()
+    for file, text, error in (
+        ("no/key", "short", "holds no session key"),
+        ("no/rules", "groups: 5", "groups: "),
+        ("no/two", "contexts: []", "it has no current-context"),
+        ("no/ca", "no certificate", "cannot use the certificates no/ca"),
+    ):
+        write(tmp_path, "a.yaml", ELSEWHERE)
+        write(tmp_path, file, text)
+        said = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path)
+        assert said.returncode == 2, file
+        assert error in said.stderr
+        (tmp_path / file).unlink()
+    assert trilens_here("config", "check", "--elsewhere", "missing.yaml", cwd=tmp_path).returncode == 2
+
+
+def test_the_login_of_the_docs_can_be_checked_before_it_is_installed(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", OPERATIONS.read_text(encoding="utf-8"), re.DOTALL)
+    (values,) = [yaml.safe_load(one) for one in blocks if "client_secret_file" in one]
+    write(tmp_path, "a.yaml", yaml.safe_dump(values["config"]))
+    said = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "not looked at: cannot read the client secret from /etc/trilens/login/client-secret" in said.stderr
 
 
 def test_tokens_that_let_in_nobody_or_anybody_are_warned_of(tmp_path: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import trilens
 from trilens.model.errors import ConfigError, UnknownSetting
 from trilens.settings.client import load_client_settings
-from trilens.settings.load import load_settings
+from trilens.settings.load import CONFIG_VARIABLE, load_settings
+from trilens.settings.programs import VARIABLES_OF_PROGRAMS
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -67,15 +70,24 @@ def test_a_misspelt_variable_is_an_error_but_other_programs_names_are_not() -> N
     with pytest.raises(UnknownSetting) as caught:
         load_settings(environ={"TRILENS_STORAGE_DATADIR": "x"})
     assert caught.value.nearest == "TRILENS_STORAGE_DATA_DIR"
-    # The first is the client's, the others Kubernetes writes for a Service called trilens-server.
+    # Kubernetes writes these for a Service called trilens-server.
     load_settings(
         environ={
-            "TRILENS_SERVER": "http://x",
             "TRILENS_SERVER_SERVICE_HOST": "10.0.0.1",
             "TRILENS_SERVER_PORT": "tcp://10.0.0.1:9333",
             "TRILENS_SERVER_PORT_9333_TCP_ADDR": "10.0.0.1",
         }
     )
+
+
+def test_no_variable_of_a_client_or_of_a_program_stops_a_server() -> None:
+    """All that the sources read, whoever of them it is that reads it."""
+    sources = Path(trilens.__file__).parent.rglob("*.py")
+    named = {name for file in sources for name in re.findall(r'"(TRILENS_\w+)"', file.read_text())}
+    assert {"TRILENS_TOKEN_FILE", "TRILENS_CLUSTER", "TRILENS_STALL_AFTER_S"} <= named
+    assert named - {CONFIG_VARIABLE, "TRILENS_"} == VARIABLES_OF_PROGRAMS
+    load_settings(environ=dict.fromkeys(VARIABLES_OF_PROGRAMS, "x"))
+    load_settings(environ={"TRILENS_TOKENFILE": "x"})  # misspelt, and not a server's either
 
 
 @pytest.mark.parametrize(

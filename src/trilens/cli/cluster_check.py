@@ -10,14 +10,16 @@ from trilens.collect.kubernetes.kubeconfig import KubeconfigAccess
 from trilens.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from trilens.settings.tree import Settings
     from trilens.settings.yaml_file import Place
 
 
-def check_clusters(settings: Settings) -> list[str]:
-    """Raises ConfigError at the key that is wrong; returns what could not be checked."""
+def check_clusters(settings: Settings, looking: Callable[[], AbstractContextManager[None]]) -> list[str]:
+    """Raises ConfigError at the key that is wrong; returns what could not be checked. `looking` is around the
+    reading of each file."""
     warnings = []
     for name, cluster in settings.kubernetes.clusters.items():
         with _at(settings.cluster_place(name, "leave_out")):
@@ -28,7 +30,7 @@ def check_clusters(settings: Settings) -> list[str]:
         if file is None:
             warnings.append(f"the cluster {name!r}: in_cluster can be checked only in a pod of it")
         else:
-            with _at(settings.cluster_place(name, "kubeconfig")):
+            with looking(), _at(settings.cluster_place(name, "kubeconfig")):
                 KubeconfigAccess(file, cluster.context).check()
     return warnings
 

@@ -16,6 +16,14 @@ def group() -> None:
 @app.command()
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One trilens.yaml or several.")],
+    elsewhere: Annotated[
+        bool,
+        typer.Option(
+            "--elsewhere",
+            help="They are for another machine or a pod: say which of the files that they name are not here, "
+            "check all else, and leave this shell's TRILENS_ variables out.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")] = False,
 ) -> None:
     """Check settings files, scrape jobs included."""
@@ -25,7 +33,7 @@ def check(
     from trilens.cli.config_check import check_file
     from trilens.cli.failure import USAGE
 
-    reports = [check_file(file) for file in files]
+    reports = [check_file(file, is_elsewhere=elsewhere) for file in files]
     fine = all(report.ok for report in reports)
     if as_json:
         typer.echo(json.dumps({"ok": fine, "files": [asdict(report) for report in reports]}))

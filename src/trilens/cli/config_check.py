@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from trilens.alert.delivery.plan import plan_of
+from trilens.cli.absent_files import AbsentFiles
 from trilens.cli.alerting_check import check_alerting
 from trilens.cli.cluster_check import check_clusters
 from trilens.collect.http_client import HttpClient
@@ -14,7 +15,7 @@ from trilens.model.errors import ConfigError
 from trilens.serve.access.build import check_access
 from trilens.serve.checkup.finding import many
 from trilens.serve.questions import clock_ms
-from trilens.serve.rules import rule_groups
+from trilens.serve.rules import readable_rules
 from trilens.serve.run import check_certificate
 from trilens.serve.scrape_jobs import scrape_configs
 from trilens.settings.cure import read_policy
@@ -43,25 +44,42 @@ class FileReport:
     where: str | None = None
 
 
-def check_file(file: Path) -> FileReport:
+def check_file(file: Path, *, is_elsewhere: bool = False) -> FileReport:
+    """With the environment, as a server has it; `is_elsewhere` is for a file of another machine, of which
+    neither the environment nor the files that it names are here."""
+    absent = AbsentFiles(is_elsewhere=is_elsewhere)
+    looking = absent.looking
+    token: str | None = None
+    jobs: list[ScrapeConfig] = []
     try:
-        settings = load_settings(file, environ={})
-        token = settings.required_token()
-        check_access(settings)
-        settings.agent.required_token()
-        check_certificate(settings)
-        jobs = scrape_configs(settings)
+        settings = load_settings(file, environ={} if is_elsewhere else None)
+        with looking():
+            token = settings.required_token()
+        check_access(settings, looking)
+        with looking():
+            settings.agent.required_token()
+        with looking():
+            check_certificate(settings)
+        with looking():
+            jobs = scrape_configs(settings)
         for job in jobs:
-            HttpClient(job)  # reads its certificates
-        rule_groups(settings)
-        plan_of(settings)
-        price_book(settings.prices.file)
-        read_policy(settings.cure)
-        cluster_warnings = check_clusters(settings)
+            with looking():
+                HttpClient(job)  # reads its certificates
+        for trouble in readable_rules(settings).troubles:
+            with looking():
+                raise trouble
+        with looking():
+            plan_of(settings)
+        with looking():
+            price_book(settings.prices.file)
+        with looking():
+            read_policy(settings.cure)
+        cluster_warnings = check_clusters(settings, looking)
     except ConfigError as e:
         message = str(e) if e.where or str(file) in e.message else f"{file}: {e}"
         return FileReport(str(file), ok=False, error=message, where=e.where or str(file))
     warnings = (
+        *absent.told,
         *_access_warnings(settings, token),
         *cluster_warnings,
         *(warning for job in jobs for warning in _warnings(job)),
@@ -78,7 +96,7 @@ def _access_warnings(settings: Settings, token: str | None) -> Iterator[str]:
         length = many(len(token), "character")
         yield f"the server's token has {length}, and may be guessed: openssl rand -hex 24 makes one"
     by_name = access.oidc is not None or access.has_proxy_door
-    if access.tokens_file is None or token is not None or by_name:
+    if access.tokens_file is None or not access.tokens_file.exists() or token is not None or by_name:
         return
     if not any(one.is_valid(clock_ms()) for one in read_token_file(access.tokens_file)):
         yield (

@@ -94,7 +94,9 @@ class TlsConfig(Section):
             if self.cert is not None and self.key is not None:
                 load_chain(context, self.cert, self.key.get_secret_value())
         except (OSError, ssl.SSLError, ValueError) as e:
-            raise ConfigError(f"cannot use the certificates of tls_config: {e}") from e
+            named = ", ".join(str(one) for one in (self.ca_file, self.cert_file, self.key_file) if one)
+            of = f" ({named})" if named else ""  # Python does not say which of them is not there
+            raise ConfigError(f"cannot use the certificates of tls_config{of}: {e}") from e
         if self.insecure_skip_verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

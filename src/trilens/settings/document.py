@@ -35,9 +35,9 @@ like `512MiB`. Relative paths in a file are relative to that file. The secrets o
 `remote_write` that are given by file are read again for every request, so they may rotate; tokens and
 headers are printable ASCII. A secret is given itself or by file (`token` or `token_file`): both in one place
 are an error, and either in the environment wins over both in the file. `trilens config check FILE` reads a
-file as the server would. A running server takes over changed `scrape`, `rules`, `alerting`, `prices`,
-`budgets` and `cure` sections and `access.grants` on SIGHUP or a POST to `/-/reload`; everything else needs a
-restart.
+file as the server would, environment and all; with `--elsewhere` one whose secrets lie on another machine.
+A running server takes over changed `scrape`, `rules`, `alerting`, `prices`, `budgets` and `cure` sections and
+`access.grants` on SIGHUP or a POST to `/-/reload`; everything else needs a restart.
 
 ```yaml
 server:

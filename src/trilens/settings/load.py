@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from trilens.model.errors import ConfigError, UnknownSetting
 from trilens.settings.explain import explain
 from trilens.settings.group import by_file
+from trilens.settings.programs import VARIABLES_OF_PROGRAMS
 from trilens.settings.tree import ENVIRONMENT_PREFIX, Settings, leaves
 from trilens.settings.yaml_file import Place, read_yaml
 
@@ -107,10 +108,11 @@ def _variables(environ: Mapping[str, str]) -> dict[str, str]:
         if name in by_name:
             found[name] = by_name[name]
         elif name.startswith(ENVIRONMENT_PREFIX) and not _SERVICE_LINK.search(name):
-            # Other programs own some TRILENS_ names too, so only a near miss is taken for a mistake.
-            nearest = difflib.get_close_matches(name, by_name, n=1, cutoff=0.85)
-            if nearest:
-                raise UnknownSetting(name, nearest[0])
+            # Other programs own some TRILENS_ names too, so only a near miss is taken for a mistake; and one
+            # that is nearest to a client's stops the client at the most, not a server.
+            nearest = difflib.get_close_matches(name, [*by_name, *VARIABLES_OF_PROGRAMS], n=1, cutoff=0.85)
+            if nearest and nearest[0] in by_name:
+                raise UnknownSetting(name, nearest[0], where="the environment")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
@@ -118,23 +119,30 @@ class AccessKeeper:
         session.heard(self._audit.logged_out(session.begins_counting_ms))
 
 
-def check_access(settings: Settings) -> None:
+def check_access(
+    settings: Settings, looking: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> None:
     """What may be wrong in the files that it names should be told before a store is opened; raises
-    ConfigError."""
+    ConfigError. `looking` is around the reading of each."""
     wanted, folder = settings.access, settings.base_dir
     if wanted.tokens_file is not None:
-        read_token_file(wanted.tokens_file)
+        with looking():
+            read_token_file(wanted.tokens_file)
     if wanted.proxy is not None:
-        wanted.proxy.read_secret(folder)
+        with looking():
+            wanted.proxy.read_secret(folder)
     if wanted.oidc is None:
         return
     from trilens.serve.access.session import session_keys
 
-    wanted.oidc.read_client_secret(folder)
+    with looking():
+        wanted.oidc.read_client_secret(folder)
     if wanted.session_key_file is not None:  # or one is made
-        session_keys(wanted.session_key_file, settings.storage.data_dir)
+        with looking():
+            session_keys(wanted.session_key_file, settings.storage.data_dir)
     if wanted.oidc.ca_file is not None:
-        _trust(folder / wanted.oidc.ca_file)
+        with looking():
+            _trust(folder / wanted.oidc.ca_file)
 
 
 def _login(oidc: OidcSettings, settings: Settings, people: People) -> Login:
