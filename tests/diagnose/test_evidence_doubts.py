@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scenario_files import NOW_MS, read_object, scenarios
 
 from trilens.diagnose.case import Case
-from trilens.diagnose.case_file import LEFT_OUT
+from trilens.diagnose.case_file import LEFT_OUT, CaseSeries
 from trilens.diagnose.evidence.gpu_access import (
     capacity_shows_gpu,
     device_plugin_on_node,
@@ -18,6 +18,7 @@ from trilens.diagnose.evidence.gpu_faults import gpu_fault
 from trilens.diagnose.evidence.gpu_inside import devices_visible
 from trilens.diagnose.evidence.node_room import gpus_on_nodes, node_labels_say
 from trilens.diagnose.evidence.scheduling import autoscaler_says
+from trilens.diagnose.evidence.serving import cache_full
 from trilens.diagnose.evidence.symptoms import what_shows
 from trilens.diagnose.evidence.telemetry_path import gpus_heard, monitor_selected
 from trilens.diagnose.trouble import node_gone
@@ -26,7 +27,7 @@ from trilens.model.event import EventKind
 from trilens.model.verdict import TELL_FROM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from trilens.model.kubernetes import KubeObject
 
@@ -203,3 +204,35 @@ def test_a_gpu_of_another_node_is_not_this_ones_fault() -> None:
     assert gpu_fault(Case(by_finding)).values == ("dead",)
     here = case.file.subject._replace(name="gpu-9")
     assert gpu_fault(Case(replace(by_finding, subject=here))).values == ("no",)
+
+
+def _cache(used: Sequence[float], preempted: Sequence[float]) -> Case:
+    """Of a server on which requests wait, a reading every 30 s."""
+    case = _case("kv-cache-full")
+    told = case.file.series["inference-queue"][0]
+    series = {
+        "inference-cache": (CaseSeries(told.labels, told.t_ms, tuple(used)),),
+        "inference-preemptions": (CaseSeries(told.labels, told.t_ms, tuple(preempted)),),
+    }
+    return Case(replace(case.file, series={**case.file.series, **series}))
+
+
+def test_a_cache_with_room_is_not_called_full_because_requests_are_preempted() -> None:
+    """The same screen would say that 64 % of it is used."""
+    case = _cache([0.64] * 20, [0.2] * 20)
+    room = cache_full(case)
+    assert (room.values, [one.text for one in room.facts]) == (
+        ("room",),
+        ["64% of the KV cache is used, 0.2 preemptions a second for 10 min"],
+    )
+    [verdict] = why(case)
+    assert verdict.cause != "kv-cache-full"
+
+
+def test_a_cache_that_is_full_at_its_peaks_is_told_with_the_peak_and_since_when() -> None:
+    case = _cache([*[0.5] * 15, 0.97, 0.8, 0.8, 0.8, 0.8], [*[0.0] * 14, *[0.2] * 6])
+    [verdict] = why(case)
+    assert verdict.text == (
+        "30 requests wait because the KV cache is full again and again: "
+        "80% of the KV cache is used, 97% at its peak, 0.2 preemptions a second for 3 min."
+    )

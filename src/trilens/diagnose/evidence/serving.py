@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _WARM_MS: Final = 5 * 60_000  # caches and graphs of a replica that has just come up
 _WAITING: Final = 1.0  # requests, in the middle of the last readings
 _FULL: Final = 0.95
+_FULL_AT_PEAKS: Final = 0.9  # of a look now and then, while requests are preempted for want of room
 _SPARE: Final = 0.7  # utilisation: below it GPUs wait for work
 _STEADY: Final = 0.1  # the number served at once hardly moves: it is at its limit
 _SLOWER: Final = 1.5  # times what was usual before
@@ -75,13 +76,22 @@ def cache_full(case: Case) -> Answer:
     if not told:
         return Answer.unknown(_METRICS)
     used = max(now(one) for one in told)
-    preempted = sum(now(one) for one in _told(case, "inference-preemptions"))
-    text = f"{used:.0%} of the KV cache is used" + (
-        f", {preempted:.2g} preemptions a second" if preempted else ""
-    )
+    peak = max(max(late(one)) for one in told)
+    preemptions = _told(case, "inference-preemptions")
+    preempted = sum(now(one) for one in preemptions)
+    # What is put back because nothing is free leaves room behind: it is full at its peaks.
+    is_full_at_peaks = preempted > 0 and peak >= _FULL_AT_PEAKS
+    text = f"{used:.0%} of the KV cache is used"
+    if round(peak, 2) > round(used, 2):
+        text += f", {peak:.0%} at its peak"
+    since_ms = None
+    if preempted > 0:
+        since_ms = min(_since(one) for one in preemptions if now(one) > 0)
+        text += f", {preempted:.2g} preemptions a second for {(case.now_ms - since_ms) / 60_000:.0f} min"
     fact = Fact(text, "KV cache of the server", told[0].t_ms[-1])
-    if used >= _FULL or preempted > 0:
-        return Answer(("full",), (fact,), 0.95, {"cache_text": text})
+    if used >= _FULL or is_full_at_peaks:
+        how = "full" if used >= _FULL else "full again and again"
+        return Answer(("full",), (fact,), 0.95, {"full": how, "cache_text": text}, since_ms=since_ms)
     return Answer(("room",), (fact,))
 
 
@@ -141,6 +151,12 @@ def request_speed(case: Case) -> Answer:
         return Answer((UNKNOWN,), tuple(facts), names=names, missing=(_METRICS,))
     # What neither waits nor comes slowly takes long because it is much.
     return Answer(("long-answers",), tuple(facts), 0.95, names)
+
+
+def _since(series: CaseSeries) -> int:
+    """Since when it has not been 0, as far as the case goes back; it is not now."""
+    last_zero = max((at for at, value in enumerate(series.values) if value <= 0), default=-1)
+    return series.t_ms[min(last_zero + 1, len(series.t_ms) - 1)]
 
 
 def _told(case: Case, figure: str) -> Sequence[CaseSeries]:
