@@ -166,6 +166,15 @@ def test_a_proxy_that_the_settings_do_not_name_is_worth_a_note() -> None:
     assert "trusted: [10.0.0.9]" in note["remedy"]
 
 
+def test_a_proxy_without_the_secret_is_worth_a_note() -> None:
+    told = {**watching(), "proxy": {"without_secret": "10.0.0.9"}}
+    with running(well(readiness=told).build()) as url:
+        (note,) = [one for one in findings(url) if "proxy" in one["check"]]
+    assert (note["check"], note["is_problem"]) == ("proxy_without_secret", False)
+    assert note["what"].startswith("10.0.0.9, ")
+    assert "secret_header" in note["remedy"]
+
+
 def test_rules_that_fail_and_a_reload_that_did() -> None:
     text = "groups: [{name: g, rules: [{record: a, expr: x}, {record: b, expr: x}, {record: c, expr: x}]}]"
     api = well(rules=new_states(groups(text)), readiness=watching())

@@ -96,6 +96,7 @@ def _sentence(url: str, me: dict[str, Any]) -> str:
     from trilens.cli.times import show_moment
 
     may = "; ".join(f"{', '.join(grant['rights'])}{_bounds(grant)}" for grant in me["grants"])
+    may = may or "do nothing: whoever runs it grants it, in access.grants"
     until = f", until {show_moment(me['ends_ms'] // 1000)}" if me["ends_ms"] is not None else ""
     return f"{url}: you are {me['name']}, and may {may}{until}"
 

@@ -46,6 +46,7 @@ class Grant:
 
 
 EVERYTHING: Final = Grant(frozenset({Right.ADMIN}))
+NOTHING: Final = Grant(frozenset())  # of who is known, and was granted nothing
 
 
 @dataclass(frozen=True, slots=True)

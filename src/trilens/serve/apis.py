@@ -91,6 +91,7 @@ def app_of(system: System, settings: Settings) -> ASGIApp:
         rules=system.rules,
         access_troubles=lambda: system.access.troubles,
         unnamed_proxy=lambda: system.access.access.callers.unnamed,
+        disbelieved_proxy=lambda: system.access.access.callers.disbelieved,
         certificate_trouble=lambda: system.metrics.certificate_trouble,
     )
     system.metrics.watch(state.metrics)

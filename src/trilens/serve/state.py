@@ -44,6 +44,7 @@ class SystemState:
         rules: RuleManager | None = None,
         access_troubles: Callable[[], Sequence[str]] = tuple,
         unnamed_proxy: Callable[[], str] = str,
+        disbelieved_proxy: Callable[[], str] = str,
         certificate_trouble: Callable[[], str] = str,
     ) -> None:
         self._runner = runner
@@ -57,6 +58,7 @@ class SystemState:
         self._rules = rules
         self._access_troubles = access_troubles
         self._unnamed_proxy = unnamed_proxy
+        self._disbelieved_proxy = disbelieved_proxy
         self._certificate_trouble = certificate_trouble
         self._size = KeptSize(store.size) if store is not None else None
 
@@ -97,6 +99,8 @@ class SystemState:
             details["access"] = {"troubles": troubles}
         if peer := self._unnamed_proxy():  # all who come through it are one
             details["proxy"] = {"unnamed": peer}
+        elif peer := self._disbelieved_proxy():  # nobody comes in through it
+            details["proxy"] = {"without_secret": peer}
         if unusable := self._certificate_trouble():  # the old one is shown
             details["certificate"] = {"trouble": unusable}
         return Readiness(not lacks, details, lacks)

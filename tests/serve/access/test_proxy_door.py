@@ -11,7 +11,11 @@ from starlette.datastructures import Headers
 
 from memory_api import Api
 from trilens.model.errors import ConfigError
+from trilens.model.identity import EVERYTHING, Identity
+from trilens.serve.access.callers import Callers
 from trilens.serve.access.gate import Gate
+from trilens.serve.app import build_app
+from trilens.settings.access import ProxySettings
 from trilens.settings.load import load_settings
 
 if TYPE_CHECKING:
@@ -59,9 +63,38 @@ async def test_groups_have_what_they_were_granted() -> None:
     api = api_behind_proxy()
     me = (await asked(api, PROXY, X_Forwarded_User="eve", X_Forwarded_Groups="dev, ops,nlp")).json()["data"]
     assert [one["rights"] for one in me["grants"]] == [["admin"], ["read"]]
-    assert await who(api, PROXY, X_Forwarded_User="eve", X_Forwarded_Groups="dev") is None
     assert await who(api, PROXY, X_Forwarded_Groups="ops") is None
     assert await who(api, PROXY, X_Forwarded_User=" ", X_Forwarded_Groups="ops") is None
+
+
+async def test_who_was_granted_nothing_is_told_so_by_name() -> None:
+    api = api_behind_proxy()
+    eve = {"X_Forwarded_User": "eve", "X_Forwarded_Groups": "dev"}
+    me = (await asked(api, PROXY, **eve)).json()["data"]
+    assert (me["name"], me["how"], me["grants"]) == ("eve", "proxy", [])
+    for path in ("/api/v1/targets", "/api/nothing/is/here", "/federate"):
+        answer = await asked(api, PROXY, path, **eve)
+        assert answer.status_code == 403, path
+        assert "eve is known, but may do nothing here (whoever runs this server grants it" in answer.text
+    assert {(one.who, one.how, one.status) for one in api.audit.entries.values()} == {("eve", "proxy", 403)}
+    ready = (await asked(api, PROXY, "/readyz", **eve)).json()
+    assert ready == (await asked(api, STRANGER, "/readyz")).json()
+
+
+async def test_who_was_granted_nothing_by_the_proxy_may_be_known_by_another_door() -> None:
+    class Named:
+        def identify(self, _scope: Scope, _headers: Headers) -> Identity:
+            return Identity("eve", "session", EVERYTHING)
+
+    api = api_behind_proxy()
+    access = api._access().access
+    for doors in ([*access.doors, Named()], [Named(), *access.doors]):
+        inside = httpx.ASGITransport(
+            build_app(replace(api.parts(), access=replace(access, doors=doors))), client=(PROXY, 4711)
+        )
+        async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+            answer = await client.get("/auth/me", headers={"X-Forwarded-User": "eve"})
+        assert answer.json()["data"]["how"] == "session"
 
 
 async def test_two_users_are_nobody() -> None:
@@ -77,6 +110,31 @@ async def test_a_secret_of_the_proxy_is_asked_for_where_there_is_one() -> None:
     assert await who(api, PROXY, X_Forwarded_User="ada") is None
     assert await who(api, PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="guessed") is None
     assert await who(api, PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="between us") == "ada"
+
+
+async def test_a_proxy_that_does_not_send_the_secret_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    now_s = [0.0]
+    proxy = ProxySettings(trusted=("10.0.0.0/8",))
+    callers = Callers(proxy, "between us", clock_s=lambda: now_s[0])
+
+    def ask(peer: str, **headers: str) -> None:
+        raw = [(name.lower().replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        callers.of({"type": "http", "client": (peer, 4711), "headers": raw}, Headers(raw=raw))
+
+    ask(STRANGER, X_Forwarded_User="ada")  # who is no proxy
+    ask(PROXY, Authorization="Bearer x")  # a program beside it, which claims nothing
+    ask(PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="between us")
+    assert (callers.disbelieved, caplog.records) == ("", [])
+    for at_s in (0, 1, 59, 61):
+        now_s[0] = float(at_s)
+        ask(PROXY, X_Forwarded_User="ada", X_Trilens_Proxy_Secret="guessed")
+        assert callers.disbelieved == PROXY
+    assert [one.getMessage().partition(":")[0] for one in caplog.records] == [
+        "a proxy does not send the secret of access.proxy"
+    ] * 2
+    assert "guessed" not in caplog.text
+    now_s[0] += 601
+    assert callers.disbelieved == "", "it was put right since"
 
 
 async def test_what_a_stranger_claims_is_taken_out_of_the_request() -> None:

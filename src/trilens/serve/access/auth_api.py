@@ -17,6 +17,7 @@ from trilens.model.audit import AuditKind
 from trilens.model.errors import Forbidden, LoginRefused, NotFound, TooManyRequests, TrilensError
 from trilens.serve.access.gate import CALLER
 from trilens.serve.access.oidc.attempt import LASTS_S
+from trilens.serve.access.people import granted_nothing
 from trilens.serve.access.trail import Deed
 from trilens.serve.envelope import reply
 from trilens.serve.routes import DETAIL, IDENTITY, route
@@ -64,7 +65,7 @@ class GrantAnswer(msgspec.Struct, frozen=True):
 
 
 class MeAnswer(msgspec.Struct, frozen=True):
-    """`name` is null where nobody is logged in; `ways` are the ways in that this server has."""
+    """`name` is null where nobody is logged in, `grants` empty also for who is and may do nothing; `ways` are the ways in that this server has."""
 
     name: str | None
     how: str | None  # loopback, token, session, terminal, proxy
@@ -179,10 +180,7 @@ class AuthApi:
         user = user_of(claims, by.settings.user_claim)
         groups = _groups(claims.get(by.settings.groups_claim))
         if by.people.identity(user, groups, "session") is None:
-            raise LoginRefused(
-                f"{user} is known, but may do nothing here",
-                hint="whoever runs this server grants it, in access.grants",
-            )
+            raise granted_nothing(user)
         return user, groups
 
     def _failed(self, request: Request, error: TrilensError) -> Response:
@@ -219,7 +217,8 @@ def _me(identity: Identity | None, ways: tuple[str, ...], ends_ms: int | None) -
     if identity is None:
         return MeAnswer(None, None, (), ways, None)
     how = identity.how.partition(" ")[0]
-    return MeAnswer(identity.name, how, tuple(map(_grant, identity.grants)), ways, ends_ms)
+    grants = tuple(_grant(one) for one in identity.grants if one.rights)
+    return MeAnswer(identity.name, how, grants, ways, ends_ms)
 
 
 def _grant(grant: Grant) -> GrantAnswer:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
 
     Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+log = logging.getLogger(__name__)
+
 _REMEMBERED: Final = 1024
+_LOG_EVERY_S: Final = 60.0
+_WORTH_TELLING_S: Final = 600.0  # a proxy whose secret was put right is no matter any more
 _OF_PROXIES: Final = frozenset(
     (b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip", b"x-forwarded-proto", b"x-forwarded-host")
 )
@@ -54,8 +60,16 @@ def site_of(text: str) -> str:
 class Callers:
     """What anybody but the proxy claims in headers is not looked at."""
 
-    def __init__(self, proxy: ProxySettings | None = None, secret: str | None = None) -> None:
+    def __init__(
+        self,
+        proxy: ProxySettings | None = None,
+        secret: str | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`secret` is what the proxy sends besides; None where its address is enough."""
+        self._clock_s = clock_s
+        self._disbelieved: tuple[str, float] | None = None  # who claimed something without the secret; when
+        self._logged_s = float("-inf")
         networks = [ipaddress.ip_network(one) for one in proxy.trusted] if proxy is not None else []
         self._header = proxy.client_header.lower() if proxy is not None else ""
         self._secret_header = proxy.secret_header.lower() if proxy is not None else ""
@@ -80,7 +94,11 @@ class Callers:
     def of(self, scope: Scope, headers: Headers) -> Caller:
         peer = scope["client"][0] if scope.get("client") else ""
         is_passed_on = not self._of_proxies.isdisjoint(name for name, _ in headers.raw)
-        if not (self._is_trusted(peer) and self._knows_secret(headers)):
+        if not self._is_trusted(peer):
+            return Caller(peer, "", is_trusted=False, is_passed_on=is_passed_on)
+        if not self._knows_secret(headers):
+            if not self._claims.isdisjoint(name for name, _ in headers.raw):
+                self._note_disbelieved(peer)
             return Caller(peer, "", is_trusted=False, is_passed_on=is_passed_on)
         return Caller(peer, self._client(headers), is_trusted=True, is_passed_on=is_passed_on)
 
@@ -88,6 +106,13 @@ class Callers:
     def unnamed(self) -> str:
         """A proxy that programs sent through, where the settings name none; empty where none was met."""
         return self._unnamed
+
+    @property
+    def disbelieved(self) -> str:
+        """One at a proxy's address that lately claimed something without the secret; empty where none did."""
+        if self._disbelieved is None or self._clock_s() - self._disbelieved[1] > _WORTH_TELLING_S:
+            return ""
+        return self._disbelieved[0]
 
     def sent(self, caller: Caller) -> None:
         if caller.is_passed_on and not self._is_set:
@@ -97,6 +122,16 @@ class Callers:
         """Of a request that no trusted proxy sent: whoever comes after must not see what it claims."""
         if self._claims:
             scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in self._claims]
+
+    def _note_disbelieved(self, peer: str) -> None:
+        now_s = self._clock_s()
+        self._disbelieved = peer, now_s
+        if now_s - self._logged_s >= _LOG_EVERY_S:
+            self._logged_s = now_s
+            log.warning(
+                "a proxy does not send the secret of access.proxy: nothing that it says is believed",
+                extra={"peer": peer, "header": self._secret_header},
+            )
 
     def _knows_secret(self, headers: Headers) -> bool:
         if self._secret is None:

@@ -15,9 +15,10 @@ from starlette.responses import Response
 from trilens.model.access import names_known_host
 from trilens.model.audit import AuditKind
 from trilens.model.errors import Forbidden, RequestError, TooManyRequests, Unidentified
-from trilens.model.identity import LOCAL, Identity, Right
+from trilens.model.identity import LOCAL, NOTHING, Identity, Right
 from trilens.serve.access.headers import with_cors, with_hygiene
 from trilens.serve.access.origins import SAFE_METHODS, Origins
+from trilens.serve.access.people import granted_nothing
 from trilens.serve.access.trail import Deed
 from trilens.serve.envelope import failure
 from trilens.serve.routes import DETAIL, IDENTITY, NOTE, ROUTE
@@ -84,10 +85,13 @@ class Gate:
         await self._pass(scope, receive, send, identity, caller)
 
     def _identify(self, scope: Scope, headers: Headers) -> Identity | None:
+        may_nothing: Identity | None = None
         for door in self._access.doors:
             if (identity := door.identify(scope, headers)) is not None:
-                return identity
-        return None if self._access.doors else LOCAL
+                if identity.grant is not NOTHING:
+                    return identity
+                may_nothing = may_nothing or identity  # who may be known by another door, too
+        return may_nothing if self._access.doors else LOCAL
 
     def _check(self, scope: Scope, headers: Headers, identity: Identity | None, caller: Caller) -> None:
         """Raises RequestError where it may not come in."""
@@ -99,6 +103,8 @@ class Gate:
         else:
             is_sending = scope["path"] in self._intake
             _take(limits.intake if is_sending else limits.requests, f"{identity.how} {identity.name}")
+            if identity.grant is NOTHING and not scope["path"].startswith(_LOGGING_IN):
+                raise granted_nothing(identity.name)
             if is_sending:
                 self._access.callers.sent(caller)
         if not self._comes_by_its_name(headers):

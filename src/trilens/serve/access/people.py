@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trilens.model.errors import LoginRefused
 from trilens.model.identity import Identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trilens.settings.access import GrantSettings
+
+
+def granted_nothing(user: str) -> LoginRefused:
+    """For who came in the right way: another login or token of the same name would be no help."""
+    return LoginRefused(
+        f"{user} is known, but may do nothing here",
+        hint="whoever runs this server grants it, in access.grants",
+    )
 
 
 class People:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from trilens.model.identity import NOTHING, Identity
+
 if TYPE_CHECKING:
     from starlette.datastructures import Headers
     from starlette.types import Scope
 
-    from trilens.model.identity import Identity
     from trilens.serve.access.callers import Callers
     from trilens.serve.access.people import People
     from trilens.settings.access import ProxySettings
@@ -31,4 +32,5 @@ class ProxyDoor:
         if len(users) > 1 or not user:
             return None  # one of them is not the proxy's
         told = [one.strip() for line in headers.getlist(self._groups) for one in line.split(",")]
-        return self._people.identity(user, frozenset(one for one in told if one), HOW)
+        found = self._people.identity(user, frozenset(one for one in told if one), HOW)
+        return found or Identity(user, HOW, NOTHING)  # who asks is told so, and the audit says who it was

@@ -26,12 +26,19 @@ def who_comes_in(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unnamed_proxy(evidence: Evidence) -> Iterator[Finding]:
-    if (told := evidence.readiness.get("proxy")) is not None:
-        peer = told["unnamed"]
+    if (peer := evidence.readiness.get("proxy", {}).get("unnamed")) is not None:
         what = f"programs send through a proxy at {peer}, which access.proxy does not name"
         means = "all who come through it have its address: none can tell where its own metrics are"
         remedy = f"access.proxy: {{trusted: [{peer}], user_header: null}}, where it sets X-Forwarded-For"
         yield Finding("unnamed_proxy", False, what, means, remedy)
+
+
+def proxy_without_secret(evidence: Evidence) -> Iterator[Finding]:
+    if (peer := evidence.readiness.get("proxy", {}).get("without_secret")) is not None:
+        what = f"{peer}, at an address of access.proxy.trusted, does not send the secret, or another one"
+        means = "nobody comes in through it, and none of its headers is believed: they get 401"
+        remedy = "let it set access.proxy.secret_header to what access.proxy.secret_file held at the start"
+        yield Finding("proxy_without_secret", False, what, means, remedy)
 
 
 def certificate(evidence: Evidence) -> Iterator[Finding]:

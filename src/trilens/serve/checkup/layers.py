@@ -28,7 +28,11 @@ OF_A_SERVER: Final = (
             samples.reload,
         ),
     ),
-    Layer("access", access.access_sees, (access.who_comes_in, access.unnamed_proxy, access.certificate)),
+    Layer(
+        "access",
+        access.access_sees,
+        (access.who_comes_in, access.unnamed_proxy, access.proxy_without_secret, access.certificate),
+    ),
     Layer("backups", backups.backups_see, (backups.failed, backups.overdue, backups.beside_the_data)),
     Layer(
         "scrapes",
