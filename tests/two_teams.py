@@ -403,6 +403,7 @@ def _cases(store: Store, incidents: Incidents) -> Cases:
         _targets,
         lambda: active_alerts([_rules()]),
         lambda id, _guard: incidents.get(id),
+        lambda: (),
     )
 
 

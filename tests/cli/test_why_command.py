@@ -121,7 +121,7 @@ def test_without_a_name_what_is_open_with_its_cause() -> None:
         server.say(_answer(_verdict("taint", 0.95)), "/api/why")
         shown = trilens_here("why", "--server", url)
         assert "    why:  It is taint.  [taint (platform), certain: 95%]\n" in shown.stdout
-        assert "trilens why lab/ml/Job.batch/train" in shown.stdout
+        assert "    more: trilens why i-1\n" in shown.stdout
         assert "it names neither a workload nor a node" in shown.stdout
         told = json.loads(trilens_here("why", "--server", url, "--json").stdout)
         assert [one["incident"]["id"] for one in told] == ["i-1", "i-2"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from trilens.diagnose.case_file import CaseSubject, SubjectKind
 from trilens.model.errors import RequestError
 from trilens.model.finding import Severity, Subject
 from trilens.model.incident import Incident, IncidentState, Symptom, SymptomKind
@@ -73,3 +74,38 @@ def test_the_time_of_one_that_is_over_ends_with_it() -> None:
     over = replace(_incident(JOB, onset_ms=began), resolved_ms=began + HOUR_MS)
     asked = ASKED.of_incident(over)
     assert (asked.from_ms, asked.to_ms) == (began - 30 * MINUTE_MS, began + HOUR_MS + 5 * MINUTE_MS)
+
+
+NODE = CaseSubject(SubjectKind.NODE, "lab", "", "n1")
+LONG_AGO = NOW_MS - 5 * HOUR_MS
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        JOB,  # whose GPU there it is
+        Subject(node="n1", cluster="lab"),
+        Subject(node="n1"),  # of which cluster is not known
+    ],
+)
+def test_a_node_is_asked_about_since_its_trouble_began(subject: Subject) -> None:
+    about = ASKED.since_trouble(NODE, [_incident(JOB), _incident(subject, onset_ms=LONG_AGO)])
+    assert (about.from_ms, about.to_ms) == (LONG_AGO - 30 * MINUTE_MS, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [Subject(node="n2", cluster="lab"), Subject(node="n1", cluster="prod"), Subject(cluster="lab")],
+)
+def test_the_trouble_of_another_is_not_its_own(subject: Subject) -> None:
+    assert ASKED.since_trouble(NODE, [_incident(subject, onset_ms=LONG_AGO)]) == ASKED
+
+
+def test_what_began_after_the_time_that_is_asked_about_is_no_part_of_it() -> None:
+    past = ASKED._replace(from_ms=NOW_MS - 9 * HOUR_MS, to_ms=NOW_MS - 8 * HOUR_MS)
+    assert past.since_trouble(NODE, [_incident(JOB, onset_ms=LONG_AGO)]) == past
+
+
+def test_a_workload_is_asked_about_in_the_time_that_was_wished() -> None:
+    job = CaseSubject(SubjectKind.WORKLOAD, "lab", "ml", "train")
+    assert ASKED.since_trouble(job, [_incident(JOB, onset_ms=LONG_AGO)]) == ASKED

@@ -53,7 +53,7 @@ def show_open(found: list[dict[str, Any]], *, more: int) -> None:
         verdict = answer["verdicts"][0]
         say(f"{verdict['text']}  [{_head(verdict)}]", "why:")
         _show_fix(verdict)
-        say(f"trilens why {one['subject']}", "more:")
+        say(f"trilens why {incident['id']}", "more:")  # in its time, which may be hours ago
     if more:
         typer.echo(f"\nand {more} more: trilens incidents")
 

@@ -385,6 +385,7 @@ class System:
             lambda: self.scrapes.targets() if self.scrapes is not None else (),
             lambda: active_alerts(self.rule_states()),
             lambda id, guard: find_incident(self.incidents, kept.incidents, id, guard),
+            self.incidents.open,
         )
 
     def _case_objects(self, settings: Settings) -> ObjectSource:

@@ -79,7 +79,8 @@ def gpu_fault(case: Case) -> Answer:
 
 
 def _by_events(case: Case) -> Iterator[_Fault]:
-    """Of its own GPUs; what happened to others of a node is not its fault."""
+    """Of its own GPUs; what happened to others of a node is not its fault. Of a node, of any that it has or
+    had: one that is gone is among them no more."""
     ours = {seat.uuid for seat in case.file.gpus}
     uids = {one.membership.pod.uid for one in case.file.members}
     seats = {seat.uuid: seat for seat in case.file.gpus}
@@ -89,7 +90,8 @@ def _by_events(case: Case) -> Iterator[_Fault]:
         if not from_ms <= event.t_ms <= to_ms:
             continue
         is_switch = event.kind in (EventKind.SXID, EventKind.NVLINK) and event.node in nodes
-        hits = event.uuid in ours or any(victim.uid in uids for victim in event.victims)
+        is_there = case.file.subject.kind is SubjectKind.NODE and event.node == case.file.subject.name
+        hits = is_there or event.uuid in ours or any(victim.uid in uids for victim in event.victims)
         how, confidence = _means(event)
         if not how or not (hits or (is_switch and event.uuid is None)):
             continue
@@ -112,9 +114,10 @@ def _by_events(case: Case) -> Iterator[_Fault]:
 
 
 def _around(case: Case) -> tuple[int, int]:
-    """When a fault would explain what is wrong: not hours before it, and not when somebody resets a GPU."""
+    """When a fault would explain what is wrong: not hours before it, and not when somebody resets a GPU. Of a
+    node it is what is wrong, whatever became of the jobs that were there."""
     onset_ms = _onset_ms(case)
-    if onset_ms is None:
+    if onset_ms is None or case.file.subject.kind is SubjectKind.NODE:
         return case.file.from_ms, case.now_ms
     return onset_ms - _BEFORE_MS, onset_ms + _AFTER_MS
 

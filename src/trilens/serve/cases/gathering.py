@@ -55,8 +55,8 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`agents` is None where none is asked, `targets` and `alerts` tell of the present; `incident` is the one
-    that has an id, in a thread."""
+    """`agents` is None where none is asked, `targets` and `alerts` tell of the present, and so does
+    `lasting`, of incidents; `incident` is the one that has an id, in a thread."""
 
     subjects: Subjects
     records: CaseRecords
@@ -67,6 +67,7 @@ class Cases:
     targets: Callable[[], Sequence[TargetStatus]]
     alerts: Callable[[], Sequence[Alert]]
     incident: Callable[[str, QueryGuard | None], Incident | None]
+    lasting: Callable[[], Sequence[Incident]]
 
     def read(self, wish: Wish, guard: QueryGuard | None, sight: Sight = WHOLE) -> _Kept:
         """What the store has, in a thread. NotFound where nobody is meant, RequestError where several are."""
@@ -74,6 +75,7 @@ class Cases:
             for seen in seen_incidents([incident], self.records.workloads, sight, guard):
                 wish = wish.of_incident(seen)
         meant = self.subjects.seen_by(sight).find(wish.written, wish.namespace, wish.to_ms, guard)
+        wish = wish.since_trouble(meant.subject, self.lasting())
         span = Span(wish.from_ms, wish.to_ms)
         known = self.records.read(meant, span, guard)
         runs = self.runs.read(meant, known, span, guard, sight)

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.case_file import GpuSeat, SubjectKind
+from trilens.model.finding import FindingKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from trilens.model.event import EventRecord
-    from trilens.model.finding import FindingInterval, Subject
+    from trilens.model.finding import Finding, FindingInterval, Subject
     from trilens.model.gpu import BindingInterval, Gpu
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.query import QueryGuard
@@ -86,7 +87,12 @@ class CaseRecords:
         uuids = {one.uuid for one in known.gpus}
         keys, pods = known.keys, known.pods
 
-        def concerns(subject: Subject) -> bool:
+        is_of_node = meant.subject.kind is SubjectKind.NODE
+
+        def concerns(finding: Finding) -> bool:
+            subject = finding.subject
+            if is_of_node and finding.kind is FindingKind.GPU_FAULT and subject.node == meant.subject.name:
+                return meant.subject.may_be_in(_cluster_of(subject))  # it outlasts the job that had the GPU
             if subject.workload is not None:
                 return subject.workload in keys
             if subject.run is not None:
@@ -97,7 +103,7 @@ class CaseRecords:
                 return subject.pod in pods
             return subject.node in nodes and meant.subject.may_be_in(subject.cluster)
 
-        return tuple(one for one in found if concerns(one.finding.subject))
+        return tuple(one for one in found if concerns(one.finding))
 
     def _lives(
         self, meant: Meant, span: Span, guard: QueryGuard | None
@@ -163,6 +169,10 @@ class CaseRecords:
             if (one.node in nodes and one.may_be_in(cluster)) or any(hit.uid in uids for hit in one.victims)
         ]
         return tuple(reversed(ours[:_KEPT_EVENTS]))
+
+
+def _cluster_of(subject: Subject) -> str | None:
+    return subject.workload.cluster if subject.workload is not None else subject.cluster
 
 
 def _nodes(members: Iterable[MembershipInterval], gpus: Iterable[GpuSeat]) -> frozenset[str]:

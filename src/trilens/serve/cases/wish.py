@@ -1,13 +1,18 @@
-"""What somebody asks: about whom, and since when. An incident stands for whom it hits, in its time."""
+"""What somebody asks: about whom, and since when. An incident stands for whom it hits, in its time,
+and a node that is in trouble is asked about since that began."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from trilens.diagnose.case_file import SubjectKind
 from trilens.model.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from trilens.diagnose.case_file import CaseSubject
     from trilens.model.finding import Subject
     from trilens.model.incident import Incident
     from trilens.model.workload import WorkloadKey
@@ -36,6 +41,23 @@ class Wish(NamedTuple):
             to_ms = min(to_ms, incident.resolved_ms + _AFTER_MS)
             from_ms = incident.onset_ms - _BEFORE_MS
         return Wish(written, None, max(from_ms, to_ms - MOST_MS), to_ms, self.executes)
+
+    def since_trouble(self, subject: CaseSubject, lasting: Iterable[Incident]) -> Wish:
+        """Of a node: from before the first incident that is about it and lasts. What broke it was told once,
+        and may be hours old."""
+        if subject.kind is not SubjectKind.NODE:
+            return self
+        onsets = [one.onset_ms for one in lasting if _is_about(one.subject, subject)]
+        began_ms = min([one for one in onsets if one <= self.to_ms], default=None)
+        if began_ms is None:
+            return self
+        from_ms = min(self.from_ms, began_ms - _BEFORE_MS)
+        return self._replace(from_ms=max(from_ms, self.to_ms - MOST_MS))
+
+
+def _is_about(root: Subject, node: CaseSubject) -> bool:
+    cluster = root.workload.cluster if root.workload is not None else root.cluster
+    return root.node == node.name and node.may_be_in(cluster)
 
 
 def whole_name(key: WorkloadKey) -> str:
