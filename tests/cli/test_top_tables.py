@@ -69,7 +69,7 @@ def test_rows_are_made_of_columns_and_null_stays_unknown() -> None:
             "llm",
             "gone",
             health=["critical", None],
-            health_text=["Job ml/llm has made no step for 8 min", None],
+            health_text=["Job ml/llm makes no steps", None],
             cost=[12.5, None],
             step=[250, None],
             total_steps=[1000, None],
@@ -82,7 +82,7 @@ def test_rows_are_made_of_columns_and_null_stays_unknown() -> None:
     assert (llm.path, llm.health, llm.health_text) == (
         "lab/ml/Job/llm",
         "critical",
-        "has made no step for 8 min",
+        "makes no steps",
     )
     assert (llm.spent, llm.progress, llm.use, llm.is_over) == (Decimal("12.5"), 0.25, (0.5,), False)
     assert (gone.spent, gone.progress, gone.use, gone.is_over) == (None, None, (), True)

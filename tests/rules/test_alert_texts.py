@@ -17,6 +17,8 @@ HERE: Final = Path(__file__).parent / "alerts"
 READ: Final = ("summary", "description", "action")
 # Two spaces, empty brackets, a space before punctuation, half of namespace/name, and what templates leave.
 HOLE: Final = re.compile(r"  |(?<!\w)\(\)|<no value>|<error|%!| [,:;)]| \.( |$)|(^| )/(?!api/)|/( |$)|^ | $")
+# How long it lasts: a summary is an incident's title, which stays when the alert is over.
+AGE: Final = re.compile(r"\bfor (an hour|\d+ ?(s|m|h|d|minutes|hours|days)\b)|\d+[smhd] (ago|old)\b")
 # What many do not have: no cluster in labels, no team, no SDK, no Kubernetes.
 OFTEN_UNKNOWN: Final = (
     {"cluster"},
@@ -89,3 +91,11 @@ def test_an_alert_has_no_holes_where_little_is_known(name: str) -> None:
         for part in READ:
             told = expand(TEXTS[name][part], known, 1.5, External("", ()), lambda _query: [], alert=name)
             assert not holes(told), f"without {sorted(lacking)}: {told}"
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_how_long_it_lasts_is_not_in_the_summary(name: str) -> None:
+    """But where lateness is all that there is to tell: of Trilens itself, as long as it lasts."""
+    for labels, told in FIRED[name]:
+        if labels["layer"] != "trilens" and name != "LedgerBehind":
+            assert not AGE.search(told["summary"])

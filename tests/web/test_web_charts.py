@@ -71,7 +71,7 @@ def test_a_chart_says_its_last_values_and_then_those_under_the_cursor(page: Page
 def test_trouble_over_the_charts_is_in_words_and_said_once(
     page: Page, path: str, whose: dict[str, str]
 ) -> None:
-    said = "has made no step for 3 h"
+    said = "makes no steps"
 
     def trouble(found: dict[str, Any]) -> None:
         one = {

@@ -108,7 +108,7 @@ def test_twelve_thousand_dollars_are_gone_and_the_page_says_on_what(tab: Page) -
 def test_a_job_that_stands_in_three_layers_with_its_money(tab: Page, night: str) -> None:
     tab.set_viewport_size({"width": 1280, "height": 2000})
     opened(tab, workload(night, "llm-pretrain-1"))
-    expect(tab.locator(".workload-health")).to_contain_text("has made no step")
+    expect(tab.locator(".workload-health")).to_contain_text("makes no steps")
     charts = tab.locator(".u-over")
     expect(charts).to_have_count(tab.locator(".chart").count())
     loss = charts.first.bounding_box()

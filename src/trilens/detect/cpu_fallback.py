@@ -21,7 +21,7 @@ from trilens.detect.readings import LatestReadings, Usual, began, is_fast
 from trilens.detect.scene import Figure
 from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import DOUBTED, attempt_of, doubts_of, job_key, of_job, subject_key
-from trilens.detect.wording import job_name, seconds
+from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
 from trilens.model.rank_names import ranks_name
@@ -251,7 +251,7 @@ def _finding(job: JobView, lasting: _Lasting, latest: LatestReadings, scene: Sce
         Severity.WARNING,
         lasting.cause,
         lasting.onset_ms,
-        f"{who} goes on with its steps, but {has}, for {seconds(scene.now_ms - lasting.onset_ms)} now",
+        f"{who} goes on with its steps, but {has}",
         "See whether the program finds its GPU: `python -c 'import torch; print(torch.cuda.is_available())'` "
         "in its container, CUDA_VISIBLE_DEVICES, the driver and its log; then restart it, or move it.",
         (0.9 if lasting.cause == "fell-back" else 0.8) * (DOUBTED if doubts else 1.0),

@@ -31,7 +31,7 @@ from trilens.detect.curve import (
 from trilens.detect.job_memory import JobMemory
 from trilens.detect.scene import ToldBy
 from trilens.detect.subjects import attempt_of, of_job
-from trilens.detect.wording import job_name, seconds
+from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.life import Phase
 
@@ -298,8 +298,7 @@ def _finding(job: JobView, lasting: _Lasting, scene: Scene) -> Finding:
         _SEVERITY[lasting.cause],
         lasting.cause,
         lasting.onset_ms,
-        f"{job_name(job)} diverges since step {lasting.step}{first}, "
-        f"{seconds(scene.now_ms - lasting.onset_ms)} ago: {what}",
+        f"{job_name(job)} diverges since step {lasting.step}{first}: {what}",
         f"Stop it, and go on from the last checkpoint before step {lasting.step}; which samples that step "
         f"saw: {run}; then a lower learning rate, or without that batch.",
         lasting.confidence,

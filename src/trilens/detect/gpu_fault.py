@@ -18,7 +18,7 @@ import numpy as np
 
 from trilens.detect.reporting import Nodes, Reporting
 from trilens.detect.scene import Figure
-from trilens.detect.wording import seconds, workload_name
+from trilens.detect.wording import workload_name
 from trilens.model.event import EventKind
 from trilens.model.fault_lines import fatal_in
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
@@ -277,8 +277,8 @@ def _lost_finding(uuid: GpuUuid, lost: _Lost, silent_ms: int) -> Finding:
         Severity.CRITICAL,
         "lost",
         lost.since_ms,
-        f"GPU {place.number} of {place.node} is lost: it has said nothing for {seconds(silent_ms)}, "
-        f"the others of its node go on{_of(place)}",
+        f"GPU {place.number} of {place.node} is lost: it says nothing, and the others of its node "
+        f"go on{_of(place)}",
         f"Look for it in `nvidia-smi -L` and for Xid 79 in the kernel's log of {place.node}; "
         "cordon, drain and reboot the node.",
         0.9,

@@ -216,7 +216,6 @@ class Hang:
         odd = known.odd = _sharper(known.odd, hung.odd, scene.now_ms - known.found_ms)
         subject = _subject(job, odd, scene)
         cause = "kernel" if _is_alone(job) else "rank-missing" if odd.ranks or odd.rows else "all-waiting"
-        lasts = seconds(scene.now_ms - known.onset_ms)
         doubts = doubts_of(scene, job.rows)
         return Finding(
             CODE,
@@ -225,7 +224,7 @@ class Hang:
             Severity.CRITICAL,
             cause,
             known.onset_ms,
-            f"{job_name(job)} has hung for {lasts}: {_WHAT.get(cause) or _who(odd, subject)}",
+            f"{job_name(job)} has hung: {_WHAT.get(cause) or _who(odd, subject)}",
             _what_to_do(job, odd, subject),
             hung.confidence * (DOUBTED if doubts else 1.0),
             (*map(Evidence, hung.evidence), *map(Evidence, odd.why)),

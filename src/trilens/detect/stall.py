@@ -223,7 +223,7 @@ class Stall:
             Severity.CRITICAL,
             verdict.cause,
             onset_ms,
-            f"{job_name(job)} has made no step for {seconds(waited_ms)}: {what_it_is(verdict)}",
+            f"{job_name(job)} makes no steps: {what_it_is(verdict)}",
             what_to_do(verdict, job),
             verdict.confidence * (0.7 if doubts else 1.0),
             tuple(evidence),

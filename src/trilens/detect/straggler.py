@@ -20,7 +20,7 @@ from trilens.detect.peers import IN_A_ROW, OVER_AFTER, STRIDE, WINDOW, is_over, 
 from trilens.detect.scene import ToldBy
 from trilens.detect.stall import ANNOUNCED
 from trilens.detect.subjects import attempt_of, of_job
-from trilens.detect.wording import job_name, seconds
+from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity
 from trilens.model.rank_names import ranks_name
 
@@ -288,7 +288,7 @@ def _finding(job: JobView, known: _Job, node: str, slow: _Slow, scene: Scene) ->
         slow.cause,
         slow.onset_ms,
         f"{who}{where} of {job_name(job)} {what} {1 + slow.excess:.2f} times as long as before, "
-        f"since step {slow.onset_step}, {seconds(scene.now_ms - slow.onset_ms)} ago; the others wait",
+        f"since step {slow.onset_step}; the others wait",
         f"{look}; if it lasts, restart the job from its checkpoint without {node or 'that node'}.",
         0.9,
         tuple(map(Evidence, evidence)),

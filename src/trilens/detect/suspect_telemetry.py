@@ -21,7 +21,7 @@ from trilens.detect.implausible import blank, frozen, latched_xid, profiling_stu
 from trilens.detect.looking import Looking
 from trilens.detect.reporting import Nodes, Reporting
 from trilens.detect.scene import Figure, ToldBy
-from trilens.detect.wording import job_name, seconds
+from trilens.detect.wording import job_name
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
 from trilens.model.life import Phase
 from trilens.model.workload import Doubt
@@ -190,7 +190,7 @@ class SuspectTelemetry:
                 yield self._gap(scene, subject, name, int(last_ms[node]), int(quiet[node]))
 
     def _gap(self, scene: Scene, subject: Subject, who: str, since_ms: int, gpus: int) -> Finding:
-        return _finding("gap", subject, f"{who}, for {seconds(scene.now_ms - since_ms)}", since_ms, gpus)
+        return _finding("gap", subject, who, since_ms, gpus)
 
     def _unlabelled(self, scene: Scene) -> NDArray[np.bool_]:
         places = scene.telemetry.places
@@ -245,8 +245,7 @@ def _unheard(scene: Scene) -> Iterator[Finding]:
                 run=job.run.run if job.run is not None else None,
                 job_name=job.name or None,
             )
-            whose = f"{job_name(job)}, for {seconds(scene.now_ms - heard_ms)}"
-            yield _finding("programs-silent", subject, whose, heard_ms, len(fates))
+            yield _finding("programs-silent", subject, job_name(job), heard_ms, len(fates))
 
 
 def _onset_ms(cause: str, scene: Scene, rows: Sequence[int], reporting: Reporting) -> int:

@@ -92,7 +92,7 @@ class Finding:
     severity: Severity
     cause: str  # short and stable, for machines: "gil-held"; "" where it is not known
     onset_ms: int  # since when it is so, which is before it could be seen
-    text: str  # a sentence: what is broken, where, since when
+    text: str  # a sentence: what is broken, and where; for how long stands beside it, and grows
     action: str  # what to do now
     confidence: float = 1.0  # 0 to 1
     evidence: tuple[Evidence, ...] = ()

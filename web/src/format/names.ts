@@ -1,6 +1,6 @@
 // What is said of a workload, where its name stands beside it already.
 
-/** "has hung for 7 h" of "JobSet research/moe-1 has hung for 7 h"; "rank 5 is slow" of "rank 5 of it is slow". */
+/** "makes no steps" of "JobSet research/moe-1 makes no steps"; "rank 5 is slow" of "rank 5 of it is slow". */
 export function withoutName(text: string, of: { kind: string; namespace: string; name: string }): string {
   const name = `${of.namespace}/${of.name}`;
   const subject = [`${of.kind} ${name}`, name].find((one) => text.startsWith(one));
