@@ -37,6 +37,23 @@ def write(url: str, name: str, values: list[float]) -> None:
     assert answer.status_code == 204, answer.text
 
 
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("127.0.0.1:{port}", "the connection is refused"),
+        ("nowhere.invalid:8123", "its name leads to no address"),
+    ],
+)
+def test_no_clickhouse_is_said_in_one_line(tmp_path: Path, host: str, why: str) -> None:
+    at = f"http://{host.format(port=free_port())}"
+    (tmp_path / "a.yaml").write_text(f"storage: {{url: '{at}'}}\n", encoding="utf-8")
+    said = trilens("up", "--config", "a.yaml", "--listen", "127.0.0.1:0", cwd=tmp_path)
+    assert said.returncode == 1
+    assert said.stderr == (
+        f"trilens: no ClickHouse answers at {at}: {why} (is it running, and is storage.url right?)\n"
+    )
+
+
 def promtool(*arguments: str) -> list[str]:
     command = [require_server("promtool"), "query", *arguments]
     said = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -29,6 +29,8 @@ def configure_logs(service: ServiceSettings) -> None:
     # They tell at length of things that are said here already, or of every request that is sent.
     for talkative in ("uvicorn", "httpx"):
         logging.getLogger(talkative).setLevel(max(root.level, logging.WARNING))
+    for warning_too in ("urllib3.connectionpool", "clickhouse_connect"):  # of what they raise as well
+        logging.getLogger(warning_too).setLevel(max(root.level, logging.ERROR))
 
 
 class _Lines(logging.Handler):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from trilens.collect.otlp.body import Encoding, encoding_of, write_status
 from trilens.model.errors import RequestError, TrilensError
 from trilens.serve.params import read_body
-from trilens.serve.routes import identity_of
+from trilens.serve.routes import DETAIL, identity_of
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +66,7 @@ class OtlpApi:
                 identity_of(request).grant.clusters,
             )
         except TrilensError as error:
+            request.scope[DETAIL] = str(error)  # for the audit, where it is a refusal
             # As OTLP wants it: a status in the sender's own encoding. 429 and 503 make it try again.
             headers = {"Retry-After": "5"} if error.http_status in (429, 503) else {}
             body = write_status(str(error), encoding)

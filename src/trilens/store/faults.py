@@ -15,6 +15,7 @@ from trilens.model.errors import (
     StoreReadOnly,
     TrilensError,
 )
+from trilens.store.links import NobodyAnswers
 
 if TYPE_CHECKING:
     from trilens.model.query import QueryGuard
@@ -40,6 +41,8 @@ _BROKEN_DATA: Final = frozenset({23, 32, 33, 40, 74, 76, 79, 88, 107, 117, 226, 
 def translate(fault: Exception, doing: str, guard: QueryGuard | None = None) -> TrilensError:
     """The error of ours to raise for `fault`, met while `doing`."""
     text = str(fault)
+    if isinstance(fault, NobodyAnswers):
+        return StoreError(text, hint="is it running, and is storage.url right?")
     code = _code(text)
     if code in _TIMEOUT or (code == _CANCELLED and guard is not None and guard.remaining_s <= 0):
         # Without a guard the limit is one of the engine's own, which it names, as it does who did not answer.

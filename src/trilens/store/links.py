@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LINK_ERRORS: Final = (RuntimeError, OSError, pa.ArrowException)
 
 
+class NobodyAnswers(ConnectionError):
+    """In words for people: at an address there is no server, or none that lets us connect."""
+
+
 class Link(Protocol):
     """Not thread-safe: one statement at a time. Raises whatever its library raises; `Engine` translates."""
 

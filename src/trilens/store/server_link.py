@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -10,8 +11,10 @@ import clickhouse_connect
 import pyarrow as pa
 import pyarrow.ipc
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from urllib3.exceptions import HTTPError
 
 from trilens.model.errors import ConfigError
+from trilens.store.links import NobodyAnswers
 from trilens.store.sql import identifier
 
 if TYPE_CHECKING:
@@ -27,22 +30,23 @@ class ServerLink:
         self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float, pulse: Pulse
     ) -> None:
         self._unless_silent = pulse.unless_silent
-        with _server_errors():
+        self._root = target.root
+        with _server_errors(self._root):
             self._client = self._unless_silent(lambda: _client(target, target.database, settings, timeout_s))
 
     def query(self, sql: str) -> pa.Table:
-        with _server_errors():
+        with _server_errors(self._root):
             body = self._unless_silent(lambda: self._client.raw_query(sql, fmt="Arrow"))
         return pa.ipc.open_file(pa.py_buffer(body)).read_all()
 
     def insert(self, table: str, rows: pa.Table) -> None:
-        with _server_errors():
+        with _server_errors(self._root):
             written = self._unless_silent(lambda: self._client.insert_arrow(table, rows))
         if not written.query_id():  # a proxy's 200 keeps no rows
             raise RuntimeError("what answers in its place is no ClickHouse server")
 
     def command(self, sql: str) -> None:
-        with _server_errors():
+        with _server_errors(self._root):
             self._unless_silent(lambda: self._client.command(sql))
 
     def close(self) -> None:
@@ -61,7 +65,7 @@ def make_database(
         finally:
             client.close()
 
-    with _server_errors():
+    with _server_errors(target.root):
         pulse.unless_silent(make)
 
 
@@ -83,12 +87,30 @@ def _client(
 
 
 @contextmanager
-def _server_errors() -> Iterator[None]:
-    """The library's errors as chdb's would be, so that the embedded engine need not load it to know them."""
+def _server_errors(root: str) -> Iterator[None]:
+    """The library's errors as chdb's would be, so that the embedded engine need not load it to know them.
+    `root` is the server's."""
     try:
         yield
     except ClickHouseError as e:
+        if (why := _why_no_connection(e)) is not None:
+            raise NobodyAnswers(f"no ClickHouse answers at {root}: {why}") from e
         raise RuntimeError(str(e)) from e
+
+
+def _why_no_connection(error: BaseException | None) -> str | None:
+    """In a few words, out of all that the libraries tell of it; None where it is something else."""
+    is_of_http = False
+    while error is not None:
+        is_of_http = is_of_http or isinstance(error, HTTPError)
+        if is_of_http and isinstance(error, socket.gaierror):
+            return "its name leads to no address"
+        if is_of_http and isinstance(error, ConnectionRefusedError):
+            return "the connection is refused"
+        if is_of_http and isinstance(error, ConnectionError):
+            return "it closes the connection"
+        error = error.__cause__ or error.__context__
+    return None
 
 
 class ServerTarget:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from memory_api import Api
 from servers import until
+from trilens.collect.otlp.metrics_receiver import OtlpMetricsReceiver
+from trilens.collect.otlp.stats import OtlpMetricsStats
 from trilens.model.audit import AuditKind
 from trilens.model.errors import BackupError
 from trilens.model.fix import Deed, Fix, FixState, FixTarget
 from trilens.model.identity import Grant, Identity, Right
-from trilens.serve.app import all_routes
+from trilens.serve.app import all_routes, build_app
 from trilens.serve.backup_keeper import BackupKeeper
+from trilens.serve.otlp import OtlpApi
 from trilens.settings.storage import StorageSettings
 
 if TYPE_CHECKING:
@@ -157,6 +162,31 @@ async def test_refusals_are_and_the_log_has_them_too(caplog: pytest.LogCaptureFi
         ("audit", 403),
         ("audit", 401),
     ]
+
+
+async def test_a_refusal_of_otlp_says_which_cluster_was_told_and_which_may_be() -> None:
+    class OfProd:
+        def identify(self, _scope: Scope, _headers: Headers) -> Identity:
+            return Identity("token:otel", "token 1", Grant(frozenset({Right.INTAKE}), frozenset({"prod"})))
+
+    api = Api(doors=[OfProd()])
+    parts = api.parts()
+    unused: Any = None  # a sink: it is refused before it comes there
+    receiver = OtlpMetricsReceiver(unused, OtlpMetricsStats())
+    intake = replace(parts.intake, otlp=OtlpApi(receiver, None, ThreadPoolExecutor(1), 1 << 20))
+    point = {"timeUnixNano": "1763000000000000000", "asDouble": 1}
+    told = {"key": "k8s.cluster.name", "value": {"stringValue": "lab"}}
+    metrics = {
+        "resource": {"attributes": [told]},
+        "scopeMetrics": [{"metrics": [{"name": "m", "gauge": {"dataPoints": [point]}}]}],
+    }
+    inside = httpx.ASGITransport(build_app(replace(parts, intake=intake)))
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        answer = await client.post("/v1/metrics", json={"resourceMetrics": [metrics]})
+    assert answer.status_code == 403, answer.text
+    (entry,) = api.audit.entries.values()
+    assert (entry.kind, entry.who, entry.route) == (AuditKind.REFUSAL, "token:otel", "/v1/metrics")
+    assert entry.detail == "this token sends of the cluster prod only, and this is of 'lab'"
 
 
 async def test_the_api_tells_it_to_admins() -> None:

@@ -65,7 +65,8 @@ class GrantAnswer(msgspec.Struct, frozen=True):
 
 
 class MeAnswer(msgspec.Struct, frozen=True):
-    """`name` is null where nobody is logged in, `grants` empty also for who is and may do nothing; `ways` are the ways in that this server has."""
+    """`name` is null where nobody is logged in, `grants` empty also for who is known and may do nothing;
+    `ways` are the ways in that this server has."""
 
     name: str | None
     how: str | None  # loopback, token, session, terminal, proxy
