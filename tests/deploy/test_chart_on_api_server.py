@@ -217,6 +217,15 @@ def test_helm_warns_where_exporters_are_not_looked_for(small: Release) -> None:
         assert warning not in small.install(*few, enough)
 
 
+def test_helm_warns_where_tokens_would_travel_in_the_clear(small: Release) -> None:
+    few = "agent.enabled=false,rbac.create=false,server.ingress.enabled=true,server.ingress.host=t.example"
+    warning = "WARNING: that is http: tokens, logins and all that is shown go to the ingress in the clear"
+    assert warning in small.install(few, values=BESIDE)
+    https = ("server.ingress.tlsSecret=s", "server.tls.secretName=s", "config.server.external_url=https://t/")
+    for known in https:
+        assert warning not in small.install(few, known, values=BESIDE)
+
+
 def test_helm_warns_where_the_ingress_is_not_known(small: Release) -> None:
     few = "agent.enabled=false,rbac.create=false,server.ingress.enabled=true,server.ingress.host=t.example"
     warning = "WARNING: the server does not know which address is the ingress's"
