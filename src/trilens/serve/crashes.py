@@ -1,7 +1,7 @@
 """A crash of native code ends the process at once, with where each thread was on standard error.
 
-The embedded engine takes such signals for itself: the process would stay for five minutes in which all that it
-is asked fails, before it ends without a word.
+The embedded engine takes such signals for itself: the process would stay for five minutes in which all that
+it is asked fails, before it ends without a word.
 """
 
 from __future__ import annotations
