@@ -6,10 +6,14 @@ import json
 from typing import Any
 
 import pytest
+import re2
 from bench.torture.fuzz.target import survives
 from bench.torture.fuzz.targets import BY_NAME
 
 from kube_objects import MadeObjects, resolved
+from trilens.model.errors import PromQLSyntaxError
+from trilens.promql.parse import parse
+from trilens.promql.patterns import compile_pattern
 from trilens.resolve.gpus.annotations import GpuGroups, assigned
 from trilens.resolve.kube_state.quantity import quantity
 from trilens.resolve.reading import whole
@@ -30,6 +34,17 @@ FOUND: list[tuple[str, bytes]] = [
 @pytest.mark.parametrize(("name", "data"), FOUND, ids=["annotation", "amount", "tab"])
 def test_an_input_that_once_was_too_much(name: str, data: bytes) -> None:
     assert survives(BY_NAME[name], data)
+
+
+@pytest.mark.parametrize("pattern", ["\udcff", "\ud800["])
+def test_a_pattern_that_is_no_text_is_no_regular_expression(pattern: str) -> None:
+    with pytest.raises(re2.error, match="invalid UTF-8"):
+        compile_pattern(pattern)
+
+
+def test_a_query_with_such_a_pattern_is_refused_as_a_query() -> None:
+    with pytest.raises(PromQLSyntaxError, match="error parsing regexp"):
+        parse(r'm{a!~"\xff"}')
 
 
 @pytest.mark.parametrize("written", ["1e9999999", "-1e9999999", "1e-9999999", "9e25"])

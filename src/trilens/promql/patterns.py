@@ -15,6 +15,10 @@ WHOLE_VALUE: Final = "^(?s:"
 
 def compile_pattern(pattern: str) -> Any:
     """An RE2 pattern that means whole values, in which a dot is any character. Raises re2.error."""
+    try:
+        pattern.encode()
+    except UnicodeEncodeError as e:  # "\xff" in a query: a byte that is no text
+        raise re2.error("invalid UTF-8") from e
     options = re2.Options()
     options.log_errors = False
     return re2.compile(f"{WHOLE_VALUE}{pattern})$", options)
