@@ -19,7 +19,7 @@ def holder(pod: str, **known: Any) -> dict[str, Any]:
 
 def gpu(**known: Any) -> dict[str, Any]:
     names = ("index", "model", "uuid", "instance", "profile", "seen_ms", "utilization", "memory_used_bytes")
-    unknown = dict.fromkeys((*names, "power_watts"))
+    unknown = dict.fromkeys((*names, "power_watts", "fault"))
     common = {
         "cluster": "lab",
         "node": "node-a",
@@ -63,6 +63,15 @@ def test_a_table_with_a_line_for_each_holder(capsys: pytest.CaptureFixture[str])
         "doubts",
         "node-a 2/7 (1g.10gb): gpu-claims-disagree: who has it; look",
     ]
+
+
+def test_faults_are_told_once_for_each_device(capsys: pytest.CaptureFixture[str]) -> None:
+    fault = {"text": "GPU 2 of node-a has a fault", "action": "Reset it.", "since_ms": 1_768_392_000_000}
+    parts = [gpu(index="2", uuid="GPU-1", instance=one, fault=fault) for one in "78"]
+    gpus_table([*parts, gpu(index="3", uuid="GPU-2")])
+    table, _, told = capsys.readouterr().out.partition("\nfaults\n")
+    assert table.count("reporting, has a fault") == 2
+    assert told == "  GPU 2 of node-a has a fault, since 2026-01-14T12:00:00Z. Reset it.\n"
 
 
 def test_several_clusters_and_many_doubts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,31 @@ def test_findings_are_those_of_the_gpu_or_of_its_node_the_gravest_first() -> Non
     assert [one.text for one in answer.findings][-1] == "node-a is hot"
 
 
+def test_a_job_that_hangs_on_a_gpu_makes_it_worth_a_look_and_not_broken() -> None:
+    hang = found(Severity.CRITICAL, "it hangs", node="node-a", gpu="GPU-node-a-0", workload=TRAIN)
+    hang = replace(hang, finding=replace(hang.finding, kind=FindingKind.HANG, code="D002"))
+    fault = found(Severity.CRITICAL, "Xid 48", node="node-a", gpu="GPU-node-a-1")
+    answer = fleet_answer(seen(looked([place(0), place(1)]), [gpu(0), gpu(1)], findings=(hang, fault)))
+    assert answer.gpus.health == ["info", "critical"]
+    assert [(one.text, one.of_job) for one in answer.findings] == [("Xid 48", False), ("it hangs", True)]
+    assert answer.findings[1].id == hang.key.id, "by which its page is found"
+
+
+def test_a_fault_that_nothing_shows_to_be_mended_is_told_when_its_finding_is_over() -> None:
+    kept, gpus = looked([place(0), place(1)]), [gpu(0), gpu(1)]
+    old = found(Severity.CRITICAL, "it fell off, and is not mended", node="node-a", gpu="GPU-node-a-1")
+    elsewhere = found(Severity.CRITICAL, "of somebody else", node="node-z", gpu="GPU-node-z-0")
+    faults = {GpuUuid(one.finding.subject.gpu or ""): one.finding for one in (old, elsewhere)}
+    told = seen(kept, gpus)
+    answer = fleet_answer(told._replace(gpus=replace(told.gpus, faults=faults)))
+    assert answer.gpus.health == ["ok", "critical"]
+    assert [one.text for one in answer.findings] == ["it fell off, and is not mended"]
+    lasting = found(Severity.CRITICAL, "Xid 79, now", node="node-a", gpu="GPU-node-a-1")
+    told = seen(kept, gpus, findings=(lasting,))
+    answer = fleet_answer(told._replace(gpus=replace(told.gpus, faults=faults)))
+    assert [one.text for one in answer.findings] == ["Xid 79, now"], "told once"
+
+
 def test_what_is_missing_is_on_the_map_and_called_by_how_it_is_missing() -> None:
     kept = looked([place(0), place(1), place(2)])
     lost = SilentGpu(gpu(1), NOW_MS - 60_000)

@@ -12,12 +12,14 @@ import httpx
 import pytest
 
 from memory_api import Api, running
+from trilens.model.finding import Finding, FindingKind, Severity, Subject
 from trilens.model.gpu import BindingInterval, ClaimSource, Gpu, GpuBinding, GpuInterval, GpuKey
 from trilens.model.life import MembershipInterval
 from trilens.model.query import QueryGuard
 from trilens.model.workload import Doubt, GpuUuid, Membership, PodKey, Workload, WorkloadKey
 from trilens.resolve.gpus.books import SilentGpu
 from trilens.resolve.gpus.missing import NodeGpus
+from trilens.serve.gpu_answers import GpuFaultAnswer
 from trilens.serve.gpu_bindings import GpusNow
 from trilens.serve.gpu_reports import Told
 from trilens.serve.gpu_view import gpus_at, member_gpus
@@ -224,6 +226,19 @@ def test_what_is_missing_now_is_shown_with_what_is_known_of_it() -> None:
     assert (found[0].utilization, found[0].memory_used_bytes, found[0].power_watts) == (0.5, 1.0, 300.0)
     assert [doubt.code for doubt in found[0].doubts] == ["gpu-holder-unknown"]
     assert [holder.pod for holder in found[2].holders] == ["train-1"]  # who had it still has it
+
+
+def test_a_fault_that_is_not_mended_is_told_of_a_gpu_that_reports_as_if_it_were_well() -> None:
+    where = Subject(cluster="lab", node="node-a", gpu=KEY.uuid)
+    fault = Finding(
+        "D009", FindingKind.GPU_FAULT, where, Severity.CRITICAL, "xid-79", 700, "It fell off.", "Reset it."
+    )
+    intervals = [GpuInterval(gpu, 1, None) for gpu in (GPU, IDLE)]
+    now = GpusNow(gpus={gpu.key: gpu for gpu in (GPU, IDLE)}, faults={KEY.uuid: fault})
+    broken, well = gpus_at(intervals, [], {}, now)
+    assert (broken.state, broken.fault) == ("reporting", GpuFaultAnswer("It fell off.", "Reset it.", 700))
+    assert well.fault is None
+    assert [one.fault for one in gpus_at(intervals, [], {}, None)] == [None, None], "of the past, nobody says"
 
 
 def test_each_lost_instance_of_one_device_is_named() -> None:

@@ -51,6 +51,7 @@ def gpus_table(found: list[dict[str, Any]]) -> None:
     ]
     rows.sort(key=lambda row: [natural(cell) for cell in row])
     print_table(["cluster", *_TITLES] if several else _TITLES, rows, may_go=_MAY_GO, folds=("state",))
+    _show_faults(found)
     doubts = {
         f"{gpu['node']} {_number(gpu)}: {doubt_text(doubt)}"
         for gpu in found
@@ -62,6 +63,16 @@ def gpus_table(found: list[dict[str, Any]]) -> None:
             typer.echo(f"  {line}")
         if len(doubts) > _DOUBTS:
             typer.echo(f"  and {len(doubts) - _DOUBTS} more; --json has them all")
+
+
+def _show_faults(found: list[dict[str, Any]]) -> None:
+    """Once for each device, whatever parts of it there are."""
+    faults = {gpu["uuid"]: gpu["fault"] for gpu in found if gpu["fault"] is not None}
+    if not faults:
+        return
+    typer.echo("\nfaults")
+    for fault in sorted(faults.values(), key=lambda one: natural(one["text"])):
+        typer.echo(f"  {fault['text']}, since {show_moment(fault['since_ms'] / 1000)}. {fault['action']}")
 
 
 def show_gpus(found: list[dict[str, Any]], *, every: bool) -> None:
@@ -159,7 +170,8 @@ def _readings(alike: list[dict[str, Any]]) -> list[str]:
 def _state(gpu: dict[str, Any]) -> str:
     count = f"{gpu['count']} " if gpu["count"] > 1 else ""
     since = "" if gpu["seen_ms"] is None else f", last seen {show_moment(gpu['seen_ms'] / 1000)}"
-    return f"{count}{gpu['state']}{since}"
+    fault = ", has a fault" if gpu["fault"] is not None else ""
+    return f"{count}{gpu['state']}{since}{fault}"
 
 
 def _number(gpu: dict[str, Any]) -> str:

@@ -69,6 +69,7 @@ from trilens.serve.scrape_jobs import ScrapeJobs, scrape_configs
 from trilens.serve.self_metrics import SelfMetrics
 from trilens.serve.self_series import SelfSeries, scrapes_itself
 from trilens.serve.serving_programs import ServingPrograms
+from trilens.serve.standing_faults import StandingFaults
 from trilens.serve.storage import open_store
 from trilens.serve.this_machine import this_machine
 from trilens.serve.tracker_figures import RunFigures
@@ -182,6 +183,8 @@ class System:
         self._presence = self._kube_state_presence()
         self._machine = this_machine(settings)
         self.agents = self._agent_intake(settings)
+        kept = self.kept
+        self._faults = StandingFaults(kept.events, kept.gpus, kept.machines, lambda: self.incidents.open())
         self.gpus = self._gpu_bindings()
         self._export = _otlp_export(settings, self.metrics)
         self._rank_records = RankRecords()
@@ -199,6 +202,7 @@ class System:
         self.detection = self._detection_keeper()
         self.scene = KeptScene()
         self.detection.listen(self.scene.take)
+        self.detection.listen(self._faults.take)
         # What every viewer shares is made before anybody asks: apis.py says by whom.
         self.when_booked: list[Callable[[int], None]] = []
         self.when_begun: list[Callable[[AskedLoop], None]] = []
@@ -322,7 +326,8 @@ class System:
             reports = self._asked = AskedReports(self._own_queries())
         others = (self.agents,) if self.agents is not None else ()
         kept = self.kept
-        return GpuBindings(kept.gpus, reports, self.clusters, others, self.store, kept.machines)
+        faults = self._faults
+        return GpuBindings(kept.gpus, reports, self.clusters, others, self.store, kept.machines, faults)
 
     def _run_programs(self, settings: Settings) -> RunPrograms:
         scraped = self._scraped_programs(settings)

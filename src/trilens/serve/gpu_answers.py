@@ -25,12 +25,21 @@ class HolderAnswer(msgspec.Struct, frozen=True):
     doubts: list[DoubtAnswer]
 
 
+class GpuFaultAnswer(msgspec.Struct, frozen=True):
+    """A fault of its hardware: an Xid that asks for a reset or more, or an alert that lasts."""
+
+    text: str
+    action: str
+    since_ms: int
+
+
 class GpuAnswer(msgspec.Struct, frozen=True):
     """A GPU, or a MIG instance of one, and who holds it. Null is unknown.
 
     `state` is reporting, silent (it does not now, and did minutes ago or is held), lost (its node should have
     it), or blind (of its node no GPU reports at all). Lost and blind ones that never reported have no uuid,
-    and `count` says how many they are. Readings are known for the present only.
+    and `count` says how many they are. `fault` is one that nothing shows to be mended: such a GPU may report
+    as if it were well. Readings and faults are known for the present only.
     """
 
     cluster: str
@@ -48,3 +57,4 @@ class GpuAnswer(msgspec.Struct, frozen=True):
     power_watts: float | None
     holders: list[HolderAnswer]
     doubts: list[DoubtAnswer]
+    fault: GpuFaultAnswer | None

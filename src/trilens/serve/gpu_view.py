@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from trilens.model.gpu import Gpu
 from trilens.serve.doubt_answer import DoubtAnswer
-from trilens.serve.gpu_answers import GpuAnswer, HolderAnswer
+from trilens.serve.gpu_answers import GpuAnswer, GpuFaultAnswer, HolderAnswer
 from trilens.serve.workload_answers import MemberGpuAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from trilens.model.finding import Finding
     from trilens.model.gpu import BindingInterval, GpuInterval, GpuKey
     from trilens.model.life import MembershipInterval
     from trilens.model.workload import Doubt, PodKey
@@ -141,7 +142,12 @@ def _gpu(gpu: Gpu, state: str, seen_ms: int | None, holders: _Holders, now: Gpus
         *_readings(key, now.told if now is not None else None),
         holders.get(key, []),
         doubts_of(now.doubts.get(key, ())) if now is not None else [],
+        _fault(now.faults.get(key.uuid)) if now is not None else None,
     )
+
+
+def _fault(known: Finding | None) -> GpuFaultAnswer | None:
+    return GpuFaultAnswer(known.text, known.action, known.onset_ms) if known is not None else None
 
 
 def _readings(gpu: GpuKey, told: Told | None) -> tuple[float | None, float | None, float | None]:
@@ -175,6 +181,7 @@ def _unnamed(node: NodeGpus) -> Iterator[GpuAnswer]:
             None,
             [],
             [],
+            None,
         )
 
 

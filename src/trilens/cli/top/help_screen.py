@@ -35,7 +35,8 @@ columns
 
 GPUs
   busy: does useful work            wasted: held, but stalled, idle or waiting
-  idle: nobody holds it             broken: cannot be used
+  idle: nobody holds it             broken: lost, with a hardware fault, or
+                                    its node is not ready or cordoned
 any key closes this"""
 
 

@@ -60,7 +60,8 @@ class FleetWorkload(msgspec.Struct, frozen=True):
 
 
 class FleetFinding(msgspec.Struct, frozen=True):
-    """What is wrong with a node or a GPU; `gpu` is null where it is the node as a whole."""
+    """What is wrong with a node or a GPU; `gpu` is null where it is the node as a whole. What is wrong with a
+    job that stands there (`of_job`) is worth a look and no fault of the hardware."""
 
     id: str
     code: str
@@ -70,6 +71,7 @@ class FleetFinding(msgspec.Struct, frozen=True):
     since_ms: int
     node: str | None
     gpu: str | None
+    of_job: bool
 
 
 class FleetAnswer(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from trilens.detect.scene import Figure
 from trilens.model.gpu import GpuKey
 from trilens.serve.access.sight import WHOLE
 from trilens.serve.pages.fleet_answers import FleetAnswer, FleetFinding, FleetGpus, FleetNodes, FleetWorkload
-from trilens.serve.pages.fleet_health import GpuFindings, WorkloadHealth
+from trilens.serve.pages.fleet_health import GpuFindings, WorkloadHealth, is_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,9 @@ def fleet_answer(seen: Seen) -> FleetAnswer:
     node_places = {key: place for place, key in enumerate(nodes)}
     models = sorted({row.model for row in rows if row.model})
     model_places = {model: place for place, model in enumerate(models)}
-    wrong = GpuFindings(seen.findings)
+    here = {row.uuid for row in rows}
+    faults = {uuid: one for uuid, one in seen.gpus.faults.items() if uuid in here}
+    wrong = GpuFindings(seen.findings, faults)
     holders = list(dict.fromkeys(row.workload for row in rows if row.workload is not None))
     holder_places = {key: place for place, key in enumerate(holders)}
     findings = [wrong.of(*row.node, row.uuid) for row in rows]
@@ -241,4 +243,5 @@ def _finding(interval: FindingInterval) -> FleetFinding:
         finding.onset_ms,
         finding.subject.node,
         finding.subject.gpu,
+        is_of_job(finding),
     )

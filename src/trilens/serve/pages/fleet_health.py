@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from trilens.alert.incidents.told import workload_name
+from trilens.model.finding import FindingInterval, FindingKind, Severity
 from trilens.serve.pages.incident_names import clusters_of, may_be_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from trilens.model.finding import FindingInterval, Severity
+    from trilens.model.finding import Finding
     from trilens.model.incident import Incident
-    from trilens.model.workload import WorkloadKey
+    from trilens.model.workload import GpuUuid, WorkloadKey
 
 _Key = TypeVar("_Key")
 
@@ -73,11 +75,45 @@ def _keep(known: dict[_Key, Ill], key: _Key, ill: Ill) -> None:
         known[key] = ill
 
 
-class GpuFindings:
-    """Which finding each GPU and each node has, the gravest first: as places in `shown`."""
+# They name the GPU or node where a job stands or fell, which says nothing of its hardware.
+_OF_JOBS: Final = frozenset(
+    {
+        FindingKind.STALL,
+        FindingKind.HANG,
+        FindingKind.CRASH,
+        FindingKind.CPU_FALLBACK,
+        FindingKind.PLATEAU,
+        FindingKind.DIVERGENCE,
+    }
+)
 
-    def __init__(self, findings: Iterable[FindingInterval]) -> None:
-        about = [one for one in findings if one.finding.subject.gpu or one.finding.subject.node]
+
+def is_of_job(finding: Finding) -> bool:
+    return finding.kind in _OF_JOBS
+
+
+def _is_broken(finding: Finding) -> bool:
+    return finding.kind is FindingKind.GPU_FAULT and finding.severity is Severity.CRITICAL
+
+
+def _as_worth_a_look(interval: FindingInterval) -> FindingInterval:
+    finding = replace(interval.finding, severity=Severity.INFO)
+    return replace(interval, finding=finding, opened_as=interval.key)
+
+
+class GpuFindings:
+    """Which finding each GPU and each node has, the gravest first: as places in `shown`. `faults` are those
+    that nothing shows to be mended; a job's trouble makes its GPU worth a look, and no more."""
+
+    def __init__(self, findings: Iterable[FindingInterval], faults: Mapping[GpuUuid, Finding]) -> None:
+        named = [one for one in findings if one.finding.subject.gpu or one.finding.subject.node]
+        about = [_as_worth_a_look(one) if is_of_job(one.finding) else one for one in named]
+        broken = {one.finding.subject.gpu for one in about if _is_broken(one.finding)}
+        about += [
+            FindingInterval(one, one.onset_ms, one.onset_ms)
+            for uuid, one in faults.items()
+            if uuid not in broken
+        ]
         self.shown: Sequence[FindingInterval] = sorted(
             about, key=lambda one: (one.finding.severity.gravity, one.finding.onset_ms)
         )

@@ -20,7 +20,7 @@ export interface Trouble {
 const SHOWN = 30;
 
 export function troublesOf(fleet: Fleet): Trouble[] {
-  const found: Trouble[] = fleet.findings.map((one) => ({
+  const found: Trouble[] = ofHardware(fleet).map((one) => ({
     key: one.id,
     severity: one.severity,
     text: one.text,
@@ -32,8 +32,11 @@ export function troublesOf(fleet: Fleet): Trouble[] {
   return found.sort(byGravity);
 }
 
+/** A job that hangs on a GPU does not make it broken. */
+const ofHardware = (fleet: Fleet) => fleet.findings.filter((one) => !one.of_job);
+
 function missing(fleet: Fleet): Trouble[] {
-  const told = new Set(fleet.findings.map((one) => one.gpu));
+  const told = new Set(ofHardware(fleet).map((one) => one.gpu));
   const found: Trouble[] = [];
   const unnamed = new Map<string, number>(); // by state and node
   for (const [gpu, state] of fleet.gpus.state.entries()) {
@@ -89,14 +92,14 @@ export function Broken({ troubles, hasLooked }: { troubles: Trouble[]; hasLooked
     return (
       <Card title="Broken or lost">
         <p class="soft">
-          {hasLooked ? "Nothing: every GPU that should be there reports, and no detector complains." : "Not known yet: nobody has looked."}
+          {hasLooked ? "Nothing: every GPU that should be there reports, and none has a fault that is not mended." : "Not known yet: nobody has looked."}
         </p>
       </Card>
     );
   }
   const rest = troubles.length - SHOWN;
   return (
-    <Card title="Broken or lost" note="the worst first">
+    <Card title="Broken or lost" note="faults of hardware not mended yet, GPUs that are gone, nodes out of service">
       <ul class="fleet-broken">
         {troubles.slice(0, SHOWN).map((one) => (
           <li key={one.key}>

@@ -18,7 +18,7 @@ const LOOKS: Record<string, Look> = {
   busy: { label: "Busy", help: "training steps or requests", colour: "var(--series-1)", pattern: false },
   wasted: { label: "Wasted", help: "held, but stalled, idle or waiting", colour: "var(--series-2)", pattern: true },
   idle: { label: "Idle", help: "nobody holds them", colour: "var(--series-7)", pattern: false },
-  broken: { label: "Broken", help: "lost, not ready or taken out", colour: "var(--critical)", pattern: true },
+  broken: { label: "Broken", help: "lost, with a hardware fault not mended yet, or of a node that is not ready or cordoned", colour: "var(--critical)", pattern: true },
   unknown: { label: "Unknown", help: "held, and nobody tells what for", colour: "var(--series-8)", pattern: true },
 };
 
