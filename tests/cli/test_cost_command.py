@@ -119,7 +119,22 @@ def test_doubts_travel_with_the_answer(server: str) -> None:
     early = trilens_here("cost", "--from", "2026-11-03T12:00:00Z", "--server", server)
     assert "note: nothing is booked for 6 of 18 hours: " in early.stderr
     partly = trilens_here("cost", "--from", "2026-11-03T22:00:00Z", "--server", server)
-    assert "of the period before, 4 of 8 hours are booked: the change says little" in partly.stderr
+    assert "of the period before, 4 of 8 hours are booked: the change is against these" in partly.stderr
+
+
+@pytest.mark.parametrize("by", [("team",), ("team", "bucket")])
+def test_a_change_against_a_part_of_the_period_before_has_no_percentage(
+    server: str, by: tuple[str, ...]
+) -> None:
+    asked = ("--from", "2026-11-03T22:00:00Z", *(word for one in by for word in ("--by", one)))
+    lines = said(server, *asked)
+    assert "compared with what is booked of the 8h before" in lines[0]
+    vision = next(line for line in lines if line.startswith("vision"))
+    assert "+$" in vision
+    assert "%)" not in vision
+    assert "%)" not in next(line for line in lines if line.startswith("total"))
+    found = told(server, *asked)
+    assert {one["change_ratio"] for one in (*found["lines"], *found["totals"])} == {None}
 
 
 def test_nothing_is_new_where_nothing_is_known_of_before(server: str) -> None:

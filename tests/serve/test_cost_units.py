@@ -98,7 +98,7 @@ class Load:
     def serving(self, from_ms: int, to_ms: int) -> Signals:
         assert from_ms == NIGHT_MS, "no other hour is booked"
         width = (to_ms - from_ms) // 60_000
-        served = np.full((1, width), np.nan)
+        served = np.zeros((1, width))
         served[0, :4] = [10, 0, 30, 0]
         nothing = np.zeros((0, width))
         return Signals(
@@ -152,6 +152,42 @@ def test_tokens_are_of_all_ranks_and_of_inference_servers(url: str) -> None:
     trained, served = ask(url, "/api/cost/units", per="token")["lines"]
     assert (trained["keys"]["run"], trained["units"]) == ("run-t", 0.12)
     assert (served["keys"]["workload"]["name"], served["units"], served["per_unit"]) == ("chat", 2.0, "2")
+
+
+def test_tokens_say_which_they_are(url: str) -> None:
+    """The page of services counts prompts as well: who compares them has to know."""
+    answer = ask(url, "/api/cost/units", per="token")
+    trained, served = answer["lines"]
+    assert "completion tokens, no prompts" in answer["definition"]
+    assert (trained["detail"], trained["told"]) == ("tokens trained on", None)
+    assert (served["detail"], served["told"]) == ("completion tokens", 1.0)
+
+
+@pytest.mark.parametrize(("per", "units", "each"), [("token", 2.0, "0.5"), ("request", 40.0, "0.025")])
+def test_units_told_of_for_a_part_of_the_time_are_divided_into_the_cost_of_that_part(
+    monkeypatch: pytest.MonkeyPatch, per: str, units: float, each: str
+) -> None:
+    """Scraped for a quarter of the hour: all of its cost by a quarter of its tokens would be four times."""
+    load = Load.serving
+
+    def a_quarter(self: Load, from_ms: int, to_ms: int) -> Signals:
+        found = load(self, from_ms, to_ms)
+        for told in (found.serving.requests, found.serving.tokens):
+            told[:, 15:] = np.nan
+        return found
+
+    monkeypatch.setattr(Load, "serving", a_quarter)
+    book = MemoryBook(
+        hour(NIGHT_MS, row(NIGHT_MS, holder("chat", "x"), Bucket.SERVING_BUSY, basis=Basis.LOAD))
+    )
+    api = Api(book=book, facts=Told(), signals=Load(), now_ms=lambda: NIGHT_MS + HOUR_MS - 1)
+    with running(api.build()) as base:
+        line = ask(base, "/api/cost/units", per=per)["lines"][-1]
+        shown = trilens_here("cost", "--per", per, *SPAN, "--server", base).stdout
+    assert (line["units"], line["amount"], line["per_unit"], line["told"]) == (units, "4", each, 0.25)
+    assert line["detail"].endswith("told of in 25 % of its time: by the cost of that part")
+    assert f"~${0.5 if per == 'token' else 0.025}" in shown
+    assert "told of in 25 % of its time" in shown
 
 
 def test_units_count_only_while_hours_are_booked(url: str) -> None:

@@ -122,6 +122,7 @@ def test_what_a_thousand_requests_and_a_million_tokens_cost(ask: Ask) -> None:
     assert (chat["gpus"], chat["currency"], chat["per_hour"]) == (4, "USD", 28.8)
     assert chat["per_1k_requests"] == pytest.approx(1.0)  # 28,800 requests an hour
     assert chat["per_1m_tokens"] == pytest.approx(8.0)  # 3.6 million tokens an hour
+    assert chat["per_1m_completion_tokens"] == pytest.approx(20.0)  # 1.44 million come out
 
 
 def test_other_workloads_are_no_services(ask: Ask) -> None:

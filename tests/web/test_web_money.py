@@ -49,9 +49,28 @@ def test_what_a_request_cost_what_was_for_nothing_and_the_month(page: Page) -> N
     one.get_by_role("button", name="Request", exact=True).click()
     expect(page).to_have_url(re.compile("per=request"))
     expect(one).to_contain_text("by the requests that ended")
-    expect(one.locator("tbody tr td:nth-child(2)").first).to_have_text(re.compile(r"^\$\d"))
+    expect(one.locator("tbody tr td:nth-child(2)").first).to_have_text(re.compile(r"^(≈ )?\$\d"))
     expect(page.get_by_role("region", name="This month")).to_contain_text(re.compile(r"\$[\d,.]+ so far"))
     expect(page.get_by_role("region", name="For nothing").get_by_role("listitem").first).to_contain_text("$")
+
+
+def test_a_price_of_tokens_that_were_told_in_a_part_of_the_time_says_so(page: Page) -> None:
+    detail = "completion tokens, told of in 5 % of its time: by the cost of that part"
+
+    def told(route: Route) -> None:
+        found = route.fetch()
+        body = found.json()
+        line = {"name": "chat", "amount": "200", "per_unit": "5", "units": 2.0, "unpriced_gpu_ms": 0}
+        rest = {"keys": {"workload": None}, "currency": "USD", "gpu_ms": 1, "detail": detail, "told": 0.05}
+        body["data"]["lines"] = [{**line, **rest}]
+        route.fulfill(response=found, json=body)
+
+    page.route(re.compile(r"/api/cost/units"), told)
+    page.goto("/money?per=token")
+    one = page.get_by_role("region", name="What one cost")
+    expect(one).to_contain_text("completion tokens, no prompts")
+    expect(one.locator("tbody tr td").nth(1)).to_have_text("≈ $5.00")
+    expect(one.locator("tbody tr")).to_contain_text("told of in 5 % of its time")
 
 
 def test_an_hour_of_which_nothing_is_booked_did_not_cost_nothing(page: Page) -> None:
@@ -68,6 +87,26 @@ def test_an_hour_of_which_nothing_is_booked_did_not_cost_nothing(page: Page) -> 
     expect(hours.last).to_be_visible()
     hours.first.hover()
     expect(page.locator(".stacks .heat-tip")).to_contain_text(re.compile(": not booked$"))
+
+
+def test_a_span_before_of_which_a_part_is_booked_is_not_compared_with(page: Page) -> None:
+    def partly(route: Route) -> None:
+        found = route.fetch()
+        body = found.json()
+        data = body["data"]
+        data["compared"] = True
+        data["hours_before"] = {**data["hours"], "asked": 12, "booked": 1}
+        for one in (*data["lines"], *data["totals"]):
+            one |= {"before": one["now"] and {**one["now"], "amount": "1"}, "change": "1", "change_ratio": 10}
+        route.fulfill(response=found, json=body)
+
+    page.route(re.compile(r"/api/cost\?"), partly)
+    page.goto("/money")
+    told = "not compared: of the span before, 1 of 12 hours is booked"
+    expect(page.get_by_role("heading", level=1)).to_contain_text(told)
+    expect(page.locator(".card", has_text=told)).to_have_count(1)
+    table = page.get_by_role("group", name="Cost by team and bucket")
+    expect(table.locator("tbody tr td:nth-child(3)").first).to_have_text("–")
 
 
 def test_an_address_that_was_cut_off_shows_what_is_left_of_it(page: Page) -> None:

@@ -44,7 +44,8 @@ CHAT: dict[str, Any] = {
     "currency": "USD",
     "per_hour": 28.8,
     "per_1k_requests": 1,
-    "per_1m_tokens": None,
+    "per_1m_tokens": 0.43,
+    "per_1m_completion_tokens": 3.1,
     "state": "fast",
     "slos": [
         {
@@ -99,6 +100,8 @@ def test_services_say_what_is_promised_and_how_it_is_kept(page: Page, usable: Us
     panel = page.locator(".card", has_text="What is promised")
     expect(panel).to_contain_text("99 % of the requests take no longer than 2 s")
     expect(panel).to_contain_text("spent 3×")
+    priced = "$0.43 per million tokens in and out, $3.10 per million that come out"
+    expect(page.get_by_text(priced)).to_be_visible()
     expect(page.get_by_text("vllm:time_to_first_token_seconds")).to_be_visible()
     expect(page.get_by_text("No service matches the objective")).to_contain_text("nobody")
     usable(page)

@@ -60,7 +60,11 @@ def cost(
         bool, typer.Option("--compare/--no-compare", help="With the period before, as long.")
     ] = True,
     per: Annotated[
-        Unit | None, typer.Option(help="What one of these cost, by run or inference server.")
+        Unit | None,
+        typer.Option(
+            help="What one of these cost, by run or inference server; token: a million, of a server those "
+            "that came out."
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="The largest so many lines.")] = 1000,
     form: Annotated[Format, typer.Option("--format", help="How it is printed.")] = Format.TABLE,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from trilens.cli.cost_figures import UNKNOWN, change_text, hours_text, key_text
+from trilens.cli.cost_figures import UNKNOWN, change_text, hours_text, is_before_whole, key_text
 from trilens.cli.plain_table import print_table
 from trilens.ledger.answers.money_text import money
 from trilens.model.ledger import Bucket
@@ -38,18 +38,27 @@ def show_across(answer: dict[str, Any]) -> None:
         weight[column] += amount
         gpu_ms[row] += now["gpu_ms"]
     columns = _ordered(across, weight)
+    is_whole = is_before_whole(answer)
     rows = [
         [
             row.key,
             *(cells[row].get(column, "") for column in columns),
             money(totals[row], row.currency) if row.currency else UNKNOWN,
-            change_text(totals[row], before.get(row), row.currency) if answer["compared"] else "",
+            change_text(totals[row], before.get(row), row.currency, is_whole=is_whole)
+            if answer["compared"]
+            else "",
             hours_text(gpu_ms[row]),
         ]
         for row in sorted(cells, key=lambda one: (-totals[one], -gpu_ms[one], one.key))
     ]
     gone = [
-        [row.key, *([""] * len(columns)), "gone", change_text(Decimal(0), before[row], row.currency), ""]
+        [
+            row.key,
+            *([""] * len(columns)),
+            "gone",
+            change_text(Decimal(0), before[row], row.currency, is_whole=is_whole),
+            "",
+        ]
         for row in before
         if row not in cells
     ]

@@ -29,15 +29,21 @@ def amount_text(amount: str | None, currency: str | None, *, brief: bool = False
     return money(Decimal(amount), currency, brief=brief) if amount is not None and currency else UNKNOWN
 
 
-def change_text(now: Decimal | None, before: Decimal | None, currency: str | None) -> str:
-    """The difference, and how much that is of what it was."""
+def is_before_whole(answer: dict[str, Any]) -> bool:
+    """All of the period before is booked: what it cost can be divided by."""
+    before = answer["hours_before"]
+    return before is not None and before["booked"] == before["asked"]
+
+
+def change_text(now: Decimal | None, before: Decimal | None, currency: str | None, *, is_whole: bool) -> str:
+    """The difference, and how much that is of what it was, where all of that is booked."""
     if not currency or now is None:
         return UNKNOWN
     if before is None:
         return "new"
     moved = now - before
     sign = "+" if moved > 0 else ""
-    if not before:
+    if not before or not is_whole:
         return f"{sign}{money(moved, currency)}"
     return f"{sign}{money(moved, currency)} ({sign}{100 * moved / before:.0f} %)"
 

@@ -15,6 +15,7 @@ from trilens.cli.cost_figures import (
     counted,
     goodput_text,
     hours_text,
+    is_before_whole,
     key_text,
     moment_text,
     nothing_booked,
@@ -24,6 +25,7 @@ from trilens.cli.cost_figures import (
 from trilens.cli.plain_table import print_table
 from trilens.cli.times import show_length
 from trilens.ledger.answers.money_text import unit_price
+from trilens.model.ledger_sums import TOLD_WELL
 
 _NONE_TOLD: Final = {
     "step": "no run told of steps",
@@ -36,7 +38,11 @@ _NONE_TOLD: Final = {
 def show_cost(answer: dict[str, Any]) -> None:
     shared = ", free and broken GPUs shared out by cost" if answer["share_fleet"] == "by-cost" else ""
     length = show_length((answer["to_ms"] - answer["from_ms"]) / 1000)
-    before = f"; compared with the {length} before" if (answer["hours_before"] or {}).get("booked") else ""
+    before = ""
+    if (answer["hours_before"] or {}).get("booked"):
+        before = (
+            f"; compared with {'' if is_before_whole(answer) else 'what is booked of '}the {length} before"
+        )
     typer.echo(f"cost {span_text(answer)} by {' and '.join(answer['by'])}{shared}{before}\n")
     if not answer["lines"]:
         typer.echo(nothing_booked(answer))
@@ -47,7 +53,7 @@ def show_cost(answer: dict[str, Any]) -> None:
         _show_lines(answer)
     typer.echo()
     for total in answer["totals"]:
-        typer.echo(_total(total))
+        typer.echo(_total(total, is_whole=is_before_whole(answer)))
     if answer["left_out"]:
         typer.echo(f"and {counted(answer['left_out'], 'smaller line')}; --limit shows more")
 
@@ -71,13 +77,25 @@ def show_units(answer: dict[str, Any]) -> None:
                 f"{line['units']:,.6g}" if line["units"] is not None else UNKNOWN,
                 amount_text(line["amount"], line["currency"]),
                 hours_text(line["gpu_ms"]),
-                unit_price(Decimal(line["per_unit"]), line["currency"]) if line["per_unit"] else UNKNOWN,
+                _each(line),
                 line["detail"],
             ]
             for line in answer["lines"]
         ],
         may_go=("name", "gpu-hours"),
     )
+
+
+def _each(line: dict[str, Any]) -> str:
+    """About, where its units are known of a part of the time only."""
+    if not line["per_unit"]:
+        return UNKNOWN
+    price = unit_price(Decimal(line["per_unit"]), line["currency"])
+    return f"~{price}" if _is_partly_told(line) else price
+
+
+def _is_partly_told(line: dict[str, Any]) -> bool:
+    return line["told"] is not None and Decimal(str(line["told"])) < TOLD_WELL
 
 
 def show_doubts(answer: dict[str, Any]) -> None:
@@ -94,7 +112,7 @@ def show_doubts(answer: dict[str, Any]) -> None:
     if before is not None and 0 < before["booked"] < before["asked"]:
         typer.echo(
             f"note: of the period before, {before['booked']:,} of {counted(before['asked'], 'hour')} "
-            "are booked: the change says little",
+            "are booked: the change is against these, and no share of them",
             err=True,
         )
     alike: dict[str, list[dict[str, Any]]] = {}
@@ -112,21 +130,24 @@ def show_doubts(answer: dict[str, Any]) -> None:
 
 
 def _show_lines(answer: dict[str, Any]) -> None:
-    by = answer["by"]
+    by, is_whole = answer["by"], is_before_whole(answer)
     print_table(
         [*by, "cost", "change", "gpu-hours", "unpriced", "goodput", "throttled"],
-        [[*(key_text(name, line["keys"][name]) for name in by), *_figures(line)] for line in answer["lines"]],
+        [
+            [*(key_text(name, line["keys"][name]) for name in by), *_figures(line, is_whole)]
+            for line in answer["lines"]
+        ],
         may_go=("throttled", "goodput"),
     )
 
 
-def _figures(line: dict[str, Any]) -> list[str]:
+def _figures(line: dict[str, Any], is_whole: bool) -> list[str]:
     now = line["now"]
     if now is None:
-        return ["gone", _change(line), "", "", "", ""]
+        return ["gone", _change(line, is_whole), "", "", "", ""]
     return [
         amount_text(now["amount"], line["currency"]),
-        _change(line),
+        _change(line, is_whole),
         hours_text(now["gpu_ms"]),
         hours_text(now["unpriced_gpu_ms"]) if now["unpriced_gpu_ms"] else "",
         share_text(now["goodput"]),
@@ -134,7 +155,7 @@ def _figures(line: dict[str, Any]) -> list[str]:
     ]
 
 
-def _change(line: dict[str, Any]) -> str:
+def _change(line: dict[str, Any], is_whole: bool) -> str:
     now, before = line["now"], line["before"]
     if line["change"] is None:
         return ""
@@ -142,16 +163,17 @@ def _change(line: dict[str, Any]) -> str:
         Decimal(now["amount"] or 0) if now is not None else Decimal(0),
         Decimal(before["amount"] or 0) if before is not None else None,
         line["currency"],
+        is_whole=is_whole,
     )
 
 
-def _total(line: dict[str, Any]) -> str:
+def _total(line: dict[str, Any], *, is_whole: bool) -> str:
     now = line["now"]
     if now is None:
-        return f"total: nothing, {_change(line)}"
+        return f"total: nothing, {_change(line, is_whole)}"
     parts = [f"{hours_text(now['gpu_ms'])} GPU-hours"]
     if line["currency"]:
-        change = [_change(line)] if line["before"] is not None else []
+        change = [_change(line, is_whole)] if line["before"] is not None else []
         parts = [amount_text(now["amount"], line["currency"]), *change, *parts]
     if now["goodput"] is not None:
         parts.append(goodput_text(now))

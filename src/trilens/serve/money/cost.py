@@ -98,10 +98,11 @@ class CostApi:
             now = sharing.sums(book, by, window, shared, guard)
             before = sharing.sums(book, by, earlier, shared, guard) if wants_before else []
             hours = hours_known(book.hours(window.from_ms, window.to_ms, guard=guard), window, now_ms)
-            hours_before, knows_before = None, False
+            hours_before, knows_before, is_whole = None, False, False
             if wants_before:
                 booked = book.hours(earlier.from_ms, earlier.to_ms, guard=guard)
                 hours_before, knows_before = hours_known(booked, earlier, now_ms), bool(booked)
+                is_whole = hours_before.booked == hours_before.asked
             length_ms = window.to_ms - window.from_ms
             comparable = knows_before and can_compare(by, length_ms)
             lines = compared(by, now, before if comparable else [], length_ms)
@@ -112,8 +113,11 @@ class CostApi:
                 [one.value for one in by],
                 shared.value,
                 comparable,
-                [cost_line(by, line, comparable=comparable) for line in lines[:limit]],
-                [cost_line((), line, comparable=knows_before) for line in totals(now, before)],
+                [cost_line(by, one, comparable=comparable, is_whole=is_whole) for one in lines[:limit]],
+                [
+                    cost_line((), one, comparable=knows_before, is_whole=is_whole)
+                    for one in totals(now, before)
+                ],
                 max(0, len(lines) - limit),
                 hours_answer(hours),
                 hours_answer(hours_before) if hours_before is not None else None,

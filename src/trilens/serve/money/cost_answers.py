@@ -29,7 +29,8 @@ class SpentAnswer(msgspec.Struct, frozen=True):
 
 class CostLine(msgspec.Struct, frozen=True):
     """`keys` by dimension: null where there is none, as the fleet has no team; a day or an hour is its
-    beginning. `change` is null where one of the periods has no price for it."""
+    beginning. `change` is null where one of the periods has no price for it, `change_ratio` also where not
+    all hours of the period before are booked."""
 
     keys: dict[str, Key]
     currency: str | None
@@ -212,7 +213,8 @@ class NowAnswer(msgspec.Struct, frozen=True):
 
 class UnitLine(msgspec.Struct, frozen=True):
     """`units` got done for `amount`; `per_unit` is null where one of them is unknown or zero. A run's or a
-    workload's name is in `keys`."""
+    workload's name is in `keys`. `told` is the share of the time of which units are known, null where that is
+    not asked (of runs): where it is less than 0.95, `per_unit` is that share of `amount` by `units`."""
 
     keys: dict[str, Key]
     name: str | None
@@ -223,6 +225,7 @@ class UnitLine(msgspec.Struct, frozen=True):
     units: float | None
     per_unit: str | None
     detail: str
+    told: float | None
 
 
 class UnitsAnswer(msgspec.Struct, frozen=True):

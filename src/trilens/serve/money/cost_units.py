@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from trilens.ledger.answers.cost import booked_stretches, by_keys, hours_known, largest_first
 from trilens.ledger.answers.known_time import known_ms
 from trilens.ledger.answers.run_cost import RunLife, run_costs
-from trilens.ledger.answers.unit_cost import COUNTED_IN, DEFINED_AS, Served, per_unit, served, together
+from trilens.ledger.answers.unit_cost import (
+    COUNTED_IN,
+    DEFINED_AS,
+    Served,
+    Told,
+    per_unit,
+    served,
+    together,
+)
 from trilens.ledger.answers.worth import default_metric, validated_course
 from trilens.model.errors import RequestError
 from trilens.model.ledger import HOUR_MS
-from trilens.model.ledger_sums import Dimension, Unit, Window
+from trilens.model.ledger_sums import TOLD_WELL, Dimension, Unit, Window
 from trilens.model.run import RunId
 from trilens.model.workload import WorkloadKey
 from trilens.serve.access.seen_book import seen_book
@@ -58,6 +66,7 @@ class _Counted(NamedTuple):
 
     units: Decimal | None
     detail: str = ""
+    told: Decimal | None = None  # in which share of the time they were told of, where that is known
 
 
 _NO_STEP: Final = _Counted(None, "no step")
@@ -167,7 +176,7 @@ class CostUnitsApi:
             found = counted.get(cost.keys[0])
             if found is None:
                 continue
-            each = per_unit(cost, found.units)
+            each = per_unit(cost, found.units, found.told)
             yield UnitLine(
                 keys_answer((dimension,), cost.keys),
                 names[key] if (key := cost.keys[0]) in names else self._name(key, guard),
@@ -178,6 +187,7 @@ class CostUnitsApi:
                 float(found.units) if found.units is not None else None,
                 decimal_text(each) if each is not None else None,
                 found.detail,
+                float(found.told) if found.told is not None else None,
             )
 
     def _names(self, many: int, guard: QueryGuard) -> Mapping[object, str | None]:
@@ -199,7 +209,7 @@ class CostUnitsApi:
         if unit is Unit.STEP:
             return {run: _Counted(Decimal(one.steps)) if one.steps else _LOST for run, one in done.items()}
         return {
-            run: _Counted(Decimal(one.tokens) / _MILLION)
+            run: _Counted(Decimal(one.tokens) / _MILLION, "tokens trained on")
             for run, one in done.items()
             if one.tokens is not None
         }
@@ -212,16 +222,12 @@ class CostUnitsApi:
                 found[workload].append(one)
         whole = {workload: together(each) for workload, each in found.items()}
         if unit is Unit.REQUEST:
-            return {
-                workload: _Counted(Decimal(one.requests))
-                for workload, one in whole.items()
-                if one.requests is not None
+            told = {workload: _told(one.requests, 1) for workload, one in whole.items()}
+        else:
+            told = {
+                workload: _told(one.tokens, _MILLION, "completion tokens") for workload, one in whole.items()
             }
-        return {
-            workload: _Counted(Decimal(one.tokens) / _MILLION)
-            for workload, one in whole.items()
-            if one.tokens is not None
-        }
+        return {workload: one for workload, one in told.items() if one is not None}
 
     def _improvements(
         self, book: LedgerBook, window: Window, sight: Sight, guard: QueryGuard
@@ -249,6 +255,17 @@ class CostUnitsApi:
             lives += [RunLife(run, one.created_ms, ended_ms) for one in facts]
         costs = [one.time for one in run_costs(book, lives, now_ms, guard).values()]
         yield from self._told(Dimension.RUN, largest_first(costs), counted, guard)
+
+
+def _told(of: Told, each: int, what: str = "") -> _Counted | None:
+    if of.many is None:
+        return None
+    doubt = (
+        f"told of in {100 * of.share:.2g} % of its time: by the cost of that part"
+        if of.share < TOLD_WELL
+        else ""
+    )
+    return _Counted(Decimal(of.many) / each, ", ".join(filter(None, (what, doubt))), of.share)
 
 
 def _known(book: LedgerBook, stretches: Spans, guard: QueryGuard) -> Spans:

@@ -63,7 +63,10 @@ def warnings_answer(hours: HoursKnown) -> list[WarningAnswer]:
     return [WarningAnswer(*doubt, gpu_ms, count) for doubt, gpu_ms, count in hours.warnings]
 
 
-def cost_line(by: Sequence[Dimension], line: Line, *, comparable: bool = True) -> CostLine:
+def cost_line(
+    by: Sequence[Dimension], line: Line, *, comparable: bool = True, is_whole: bool = True
+) -> CostLine:
+    """`is_whole`: all of the period before is booked. A share of a part of it would say nothing."""
     now, before = line.now, line.before
     change = ratio = status = None
     if comparable:
@@ -71,7 +74,7 @@ def cost_line(by: Sequence[Dimension], line: Line, *, comparable: bool = True) -
     if line.currency and comparable:
         was = before.quanta if before is not None else 0
         moved = (now.quanta if now is not None else 0) - was
-        change, ratio = amount_text(moved), moved / was if was else None
+        change, ratio = amount_text(moved), moved / was if was and is_whole else None
     return CostLine(
         keys_answer(by, line.keys),
         line.currency or None,

@@ -83,7 +83,8 @@ class ServiceAnswer(msgspec.Struct, frozen=True):
     currency: str | None
     per_hour: float | None
     per_1k_requests: float | None
-    per_1m_tokens: float | None
+    per_1m_tokens: float | None  # prompt and completion tokens
+    per_1m_completion_tokens: float | None  # those that came out alone, as /api/cost/units has it
     state: str  # the worst of down and its objectives'; "" where it has none
     slos: list[SloAnswer]
     untold: list[UntoldAnswer]

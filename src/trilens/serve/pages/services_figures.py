@@ -204,6 +204,7 @@ def _service(key: ServiceKey, rows: _Rows, objectives: Sequence[Objective]) -> S
         per_hour,
         _each(per_hour, requests, _SUMMED_REQUESTS),
         _each(per_hour, _added(prompt, completion), _SUMMED_REQUESTS / 1_000),
+        _each(per_hour, completion, _SUMMED_REQUESTS / 1_000),
         worst([*(one.state for one in slos), *(["down"] if up == 0 else [])]),
         slos,
         [*untold(known, servers, is_idle=not requests, has_cost=per_hour is not None)],

@@ -10,7 +10,7 @@ export interface Row {
   label: string;
   cells: number[]; // by column
   total: number | null; // null where nothing of it has a price
-  before: number | null; // null where it is not compared
+  before: number | null; // null where it is not compared, or not all of the span before is booked
   gpuHours: number;
   unpricedHours: number;
 }
@@ -24,6 +24,11 @@ const HOUR_MS = 3_600_000;
 const MOST_COLUMNS = 7;
 export const MOST_PARTS = 12; // of a stack: all buckets
 export const OTHERS = "(others)";
+
+/** What a span cost of which a part is booked is less than all of it: nothing can be compared with that. */
+export function isBeforeWhole({ hours_before: before }: Cost): boolean {
+  return before !== null && before.booked === before.asked;
+}
 
 /** Of one currency; time without any price stands with it. */
 export function crossed(cost: Cost, currency: string | null, most = MOST_COLUMNS): Crossed {
@@ -48,7 +53,7 @@ export function crossed(cost: Cost, currency: string | null, most = MOST_COLUMNS
   for (const line of lines) {
     const key = line.keys[rowName] ?? null;
     const text = textOf(key);
-    const row = rows.get(text) ?? empty(key, text, keyLabel(rowName, key), columns.length, cost.compared);
+    const row = rows.get(text) ?? empty(key, text, keyLabel(rowName, key), columns.length, cost.compared && isBeforeWhole(cost));
     rows.set(text, row);
     const amount = line.now?.amount == null ? null : Number(line.now.amount);
     const at = place.get(textOf(line.keys[columnName] ?? null)) ?? columns.length - 1;

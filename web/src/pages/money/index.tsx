@@ -11,7 +11,7 @@ import { spanText, wholeHours } from "../now/said";
 import { EVERY_MS } from "./asked";
 import { bucketOf } from "./buckets";
 import { Budgets } from "./budgets";
-import { crossed, type Cost } from "./crossed";
+import { crossed, isBeforeWhole, type Cost } from "./crossed";
 import { dimensionLabel, dimensions } from "./dimensions";
 import { Export } from "./export";
 import { ForNothing } from "./for_nothing";
@@ -68,7 +68,7 @@ export default function Money() {
       {cost !== undefined && (
         <Card
           title={`By ${dimensionLabel(rows)}${rows === columns ? "" : ` and ${dimensionLabel(columns)}`}`}
-          note={cost.compared ? "compared with the span before, as long" : "nothing is known of the span before"}
+          note={comparedText(cost)}
         >
           <CrossTable
             cost={cost}
@@ -138,7 +138,9 @@ function Headline({ cost, range }: { cost: Cost; range: Range }) {
 function* said(cost: Cost): Generator<string> {
   const total = cost.totals[0];
   const currency = total?.currency ?? undefined;
-  if (total?.change != null && total.change_ratio !== null) {
+  if (total?.change != null && cost.compared && !isBeforeWhole(cost)) {
+    yield `not compared: of the span before, ${bookedText(cost)}`;
+  } else if (total?.change != null && total.change_ratio !== null) {
     const change = Number(total.change);
     const than = change > 0 ? "more" : "less";
     const isSame = Math.abs(total.change_ratio) < 0.005;
@@ -152,6 +154,17 @@ function* said(cost: Cost): Generator<string> {
       .reduce((sum, line) => sum + Number(line.now?.amount ?? 0), 0);
     yield `${money(lost, currency)} (${percent(lost / Number(total.now.amount))}) for nothing`;
   }
+}
+
+function comparedText(cost: Cost): string {
+  if (!cost.compared) return "nothing is known of the span before";
+  return isBeforeWhole(cost) ? "compared with the span before, as long" : `not compared: of the span before, ${bookedText(cost)}`;
+}
+
+/** As in "1 of 12 hours is booked". */
+function bookedText({ hours_before: before }: Cost): string {
+  const booked = before?.booked ?? 0;
+  return `${booked} of ${plural(before?.asked ?? 0, "hour")} ${booked === 1 ? "is" : "are"} booked`;
 }
 
 function doubts(cost: Cost): string[] {

@@ -61,7 +61,7 @@ function columns({ unit, lines }: Data<"/api/cost/units">): Column<Line>[] {
       title: `Per ${unit}`,
       align: "end",
       sort: (line) => (line.per_unit === null ? null : Number(line.per_unit)),
-      cell: (line) => <b>{unitPrice(line)}</b>,
+      cell: (line) => <b title={isPartlyTold(line) ? line.detail : undefined}>{unitPrice(line)}</b>,
     },
     {
       key: "amount",
@@ -84,8 +84,7 @@ function columns({ unit, lines }: Data<"/api/cost/units">): Column<Line>[] {
 const DETAIL: Column<Line> = {
   key: "detail",
   title: "How it was told",
-  isWide: true,
-  cell: (line) => (line.units === null ? "" : line.detail),
+  cell: (line) => (line.units === null ? "" : <span class="money-told">{line.detail}</span>),
 };
 
 function Who({ line }: { line: Line }) {
@@ -94,10 +93,16 @@ function Who({ line }: { line: Line }) {
   return <>{line.name ?? String(line.keys["run"] ?? "")}</>;
 }
 
+/** Its units are known of a part of the time: the price is of that part. As the server has it. */
+function isPartlyTold(line: Line): boolean {
+  return line.told !== null && line.told < 0.95;
+}
+
 /** Three digits that say something, however little one cost. */
 function unitPrice(line: Line): string {
   if (line.per_unit === null) return "–";
+  const about = isPartlyTold(line) ? "≈ " : "";
   const value = Number(line.per_unit);
-  if (value >= 1 || value === 0) return money(value, line.currency ?? undefined);
-  return money(0, line.currency ?? undefined).replace("0", value.toPrecision(3));
+  if (value >= 1 || value === 0) return about + money(value, line.currency ?? undefined);
+  return about + money(0, line.currency ?? undefined).replace("0", value.toPrecision(3));
 }

@@ -86,7 +86,7 @@ function Head({ service }: { service: Service }) {
         <Stat label="First token p95" value={seconds(service.ttft.p95)} note={`p50 ${seconds(service.ttft.p50)}, p99 ${seconds(service.ttft.p99)}`} />
         <Stat label="Per token p50" value={seconds(service.per_token.p50)} note={`p95 ${seconds(service.per_token.p95)}`} />
         <Stat label="Waiting" value={service.waiting === null ? "–" : count(service.waiting)} note={service.running === null ? "running is not told" : `${count(service.running)} running`} tone={service.waiting !== null && service.running !== null && service.waiting > service.running ? "warning" : "plain"} />
-        <Stat label="Costs" value={service.per_hour === null ? "–" : perHour(service.per_hour, currency)} note={service.per_hour === null ? "no price is known" : [service.gpus !== null && plural(service.gpus, "GPU"), service.per_1k_requests !== null && `${money(service.per_1k_requests, currency)} per 1,000 requests`, service.per_1m_tokens !== null && `${money(service.per_1m_tokens, currency)} per million tokens`].filter(Boolean).join(", ")} />
+        <Stat label="Costs" value={service.per_hour === null ? "–" : perHour(service.per_hour, currency)} note={service.per_hour === null ? "no price is known" : [service.gpus !== null && plural(service.gpus, "GPU"), service.per_1k_requests !== null && `${money(service.per_1k_requests, currency)} per 1,000 requests`, service.per_1m_tokens !== null && `${money(service.per_1m_tokens, currency)} per million tokens in and out`, service.per_1m_completion_tokens !== null && `${money(service.per_1m_completion_tokens, currency)} per million that come out`].filter(Boolean).join(", ")} />
       </div>
     </Card>
   );
