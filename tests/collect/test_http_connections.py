@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+from typing import Any
 
 import pytest
 from scripted_http import BODY, PATIENCE_S, Script, answer, client_of, fetch, running, within
@@ -76,6 +78,35 @@ async def test_closing_ends_every_connection_idle_or_not() -> None:
         await within(server.hung_up.wait())
         await asyncio.sleep(0)
         assert not server.writers
+        assert server.connections == 1, "a client that was closed does not ask again"
+
+
+class Sockets:
+    """Made for a client, which is told to close while it connects the first one."""
+
+    def __init__(self, client: DirectHttp) -> None:
+        self.made: list[socket.socket] = []
+        self._client = client
+        self.closing: asyncio.Task[None] | None = None
+
+    def socket_for(self, found: tuple[Any, ...]) -> socket.socket:
+        self.made.append(socket.socket(*found[:3]))
+        self.closing = asyncio.get_running_loop().create_task(self._client.close())
+        return self.made[-1]
+
+
+async def test_a_client_that_closes_while_it_connects_closes_that_socket_once() -> None:
+    """A socket that keeps its number would close it again, when it is another's."""
+    async with running(Script(answer(b"a"))) as server:
+        client = direct(idle_s=PATIENCE_S)
+        sockets = Sockets(client)
+        client._socket_for = sockets.socket_for
+        with pytest.raises(HttpFailure):
+            await within(client.get(build_request(server.url(), []), 0))
+        assert sockets.closing is not None
+        await within(sockets.closing)
+        await within(server.hung_up.wait())
+    assert [one.fileno() for one in sockets.made] == [-1]
 
 
 async def test_what_a_server_says_unasked_ends_the_connection() -> None:

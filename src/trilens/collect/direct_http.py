@@ -57,7 +57,7 @@ class DirectHttp:
             try:
                 return await self._ask(kept, request, body_limit)
             except HttpFailure:
-                if kept.answer_began:
+                if kept.answer_began or self._closed:
                     raise
                 # The server gave the connection up in the meantime, as it may: ask again on a new one.
         return await self._ask(await self._connect(request.origin), request, body_limit)
@@ -102,6 +102,10 @@ class DirectHttp:
             raise
         except (OSError, RuntimeError) as e:  # uvloop has RuntimeErrors for addresses that it cannot use
             raise HttpFailure(f"cannot connect: {explain(e)}") from e
+        if self._closed:
+            # Not when it is told of the connection: uvloop, which does not know by then whose socket that is,
+            # and the socket itself would close it, the latter when its number may be somebody else's.
+            connection.abort()
         return connection
 
     def _take(self, origin: Origin) -> HttpConnection | None:
@@ -133,8 +137,6 @@ class DirectHttp:
 
     def connected(self, connection: HttpConnection) -> None:
         self._open.add(connection)
-        if self._closed:
-            connection.abort()
 
     def lost(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
