@@ -16,6 +16,7 @@ from memory_book import MemoryBook
 from memory_runs import MemoryRuns
 from trilens.ledger import causes
 from trilens.ledger.source import GpuMinutes, ServingMinutes, Signals
+from trilens.model.gpu import BindingInterval, GpuBinding, GpuKey
 from trilens.model.ledger import HOUR_MS, Basis, Bucket, NodeBill
 from trilens.model.ledger_facts import Facts, RankSteps, RunHistory
 from trilens.model.life import MembershipInterval
@@ -30,7 +31,7 @@ from trilens.model.run import (
     WriterId,
 )
 from trilens.model.run_sums import AttemptSpan
-from trilens.model.workload import Membership, PodKey
+from trilens.model.workload import GpuUuid, Membership, PodKey
 from trilens.serve.access.seen_runs import RunsSeen
 from trilens.serve.money.cost_units import CostUnitsApi
 
@@ -50,7 +51,8 @@ class Told:
     def records(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
         pod = PodKey("east", "ml", "chat-0", "uid-0")
         member = MembershipInterval(Membership(pod, workload("chat")), "gpu-03", NIGHT_MS)
-        return Facts(from_ms, to_ms, members=[member])
+        gpu = GpuBinding(GpuKey(GpuUuid("GPU-1")), pod, "main", None, ())
+        return Facts(from_ms, to_ms, members=[member], bindings=[BindingInterval(gpu, NIGHT_MS, None)])
 
     def programs(self, from_ms: int, to_ms: int, *, guard: object = None) -> Facts:
         lives = [RankProcess(TRAINED, rank, WriterId(f"w{rank}"), NIGHT_MS) for rank in (0, 1)]
@@ -172,7 +174,7 @@ def test_units_told_of_for_a_part_of_the_time_are_divided_into_the_cost_of_that_
 
     def a_quarter(self: Load, from_ms: int, to_ms: int) -> Signals:
         found = load(self, from_ms, to_ms)
-        for told in (found.serving.requests, found.serving.tokens):
+        for told in (found.serving.running, found.serving.requests, found.serving.tokens):
             told[:, 15:] = np.nan
         return found
 

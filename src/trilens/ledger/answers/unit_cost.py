@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,14 +13,17 @@ from trilens.model.ledger import as_amount
 from trilens.model.ledger_sums import TOLD_WELL, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
 
     from trilens.ledger.source import ServingMinutes
     from trilens.model.ledger_facts import Facts
     from trilens.model.ledger_sums import Sum
-    from trilens.model.life import MembershipInterval
     from trilens.model.workload import WorkloadKey
 
+    _Pod: TypeAlias = tuple[str, str, str]  # cluster, namespace, name
+    _Span: TypeAlias = tuple[int, int | None]  # since when, and until when if it is over
 
 COUNTED_IN: Final = {
     Unit.STEP: "step",
@@ -39,21 +42,18 @@ DEFINED_AS: Final = {
 }
 
 
-class Told(NamedTuple):
-    """`many` were told of in `told` of the `there` minutes of the workload's pods; None where nobody told."""
+class Served(NamedTuple):
+    """What came out of a workload's servers, None where that is not told of, in `told` of the `there` minutes
+    in which its pods held GPUs."""
 
-    many: int | None
+    requests: int | None
+    tokens: int | None
     told: float
     there: int
 
     @property
     def share(self) -> Decimal:
         return min(Decimal(1), Decimal(repr(self.told)) / self.there) if self.there else Decimal(1)
-
-
-class Served(NamedTuple):
-    requests: Told
-    tokens: Told
 
 
 def per_unit(cost: Sum, units: Decimal | None, told: Decimal | None = None) -> Decimal | None:
@@ -67,63 +67,66 @@ def per_unit(cost: Sum, units: Decimal | None, told: Decimal | None = None) -> D
 
 
 def served(facts: Facts, minutes: ServingMinutes) -> dict[WorkloadKey, Served]:
-    """By the workload that each pod is in, also where it told of nothing: it may in another span."""
-    lives: defaultdict[WorkloadKey, defaultdict[tuple[str, str, str], list[MembershipInterval]]]
-    lives = defaultdict(lambda: defaultdict(list))
-    for one in facts.members:
-        lives[one.membership.workload][one.membership.pod[:3]].append(one)
-    found = {}
-    for workload, of in lives.items():
-        width = minutes.tokens.shape[1]
-        if not any(pod in minutes.pods for pod in of):
-            untold = Told(None, 0.0, sum(_many(each, minutes.from_ms, width) for each in of.values()))
-            found[workload] = Served(untold, untold)
-            continue
-        there = np.array([_there(each, minutes.from_ms, width) for each in of.values()])
-        rows = [(at, minutes.pods[pod]) for at, pod in enumerate(of) if pod in minutes.pods]
-        places, told = (list(each) for each in zip(*rows, strict=True))
-        found[workload] = Served(
-            _told(minutes.requests[told], there, places), _told(minutes.tokens[told], there, places)
-        )
-    return found
+    """By workload, also where none of its pods told of anything: it may in another span."""
+    held: defaultdict[_Pod, list[_Span]] = defaultdict(list)  # for each of its GPUs, which is what costs
+    for binding in facts.bindings:
+        held[binding.binding.pod[:3]].append((binding.from_ms, binding.to_ms))
+    pods: defaultdict[WorkloadKey, defaultdict[_Pod, list[_Span]]] = defaultdict(lambda: defaultdict(list))
+    for member in facts.members:
+        pods[member.membership.workload][member.membership.pod[:3]].append((member.from_ms, member.to_ms))
+    return {workload: _served(of, held, minutes) for workload, of in pods.items()}
 
 
 def together(each: list[Served]) -> Served:
     """Of one workload, in several spans."""
-
-    def add(parts: list[Told]) -> Told:
-        known = [one.many for one in parts if one.many is not None]
-        return Told(
-            sum(known) if known else None, sum(one.told for one in parts), sum(one.there for one in parts)
-        )
-
-    return Served(add([one.requests for one in each]), add([one.tokens for one in each]))
+    return Served(
+        _sum(one.requests for one in each),
+        _sum(one.tokens for one in each),
+        sum(one.told for one in each),
+        sum(one.there for one in each),
+    )
 
 
-def _many(lives: list[MembershipInterval], from_ms: int, width: int) -> int:
-    """The minutes in which a pod was there: of a fleet, of which few pods serve, without looking at each."""
-    end_ms = from_ms + width * MINUTE_MS
-    spans = [(max(one.from_ms, from_ms), min(one.to_ms or end_ms, end_ms)) for one in lives]
-    return sum(-(-(end - begin) // MINUTE_MS) for begin, end in spans if begin < end)
+def _served(
+    pods: Mapping[_Pod, list[_Span]], held: Mapping[_Pod, list[_Span]], minutes: ServingMinutes
+) -> Served:
+    gpus = _many([span for pod in pods for span in held.get(pod, ())], minutes)
+    there = int(gpus.sum())
+    tellers = [pod for pod in pods if pod in minutes.pods]
+    if not tellers:
+        return Served(None, None, 0.0, there)
+    rows = [minutes.pods[pod] for pod in tellers]
+    requests, tokens = minutes.requests[rows], minutes.tokens[rows]
+    # A counter may come into being with the first request: who tells how much it works tells of none before.
+    knows = ~(np.isnan(requests) & np.isnan(tokens) & np.isnan(minutes.running[rows]))
+    stays = np.zeros(knows.shape, bool)
+    for row, pod in enumerate(tellers):
+        spans = held.get(pod) or pods[pod]
+        stays[row] = _many(spans, minutes) > 0
+        if knows[row].any() and min(begin for begin, _ in spans) > minutes.from_ms:
+            knows[row, : int(knows[row].argmax())] = True  # it starts, and nothing comes out of it yet
+    # Of replicas over several pods one tells for all of its own.
+    told = gpus * (stays & knows).sum(axis=0) / np.maximum(stays.sum(axis=0), 1)
+    return Served(_total(requests), _total(tokens), float(told.sum()), there)
 
 
-def _there(lives: list[MembershipInterval], from_ms: int, width: int) -> NDArray[np.bool_]:
-    """In which minutes a pod was there."""
-    begins = from_ms + MINUTE_MS * np.arange(width)
-    found = np.zeros(width, bool)
-    for one in lives:
-        found |= (begins + MINUTE_MS > one.from_ms) & (begins < (one.to_ms or np.inf))
-    return found
+def _many(spans: list[_Span], minutes: ServingMinutes) -> NDArray[np.int64]:
+    """How many of them last, in each minute."""
+    width = minutes.requests.shape[1]
+    changes = np.zeros(width + 1, np.int64)
+    for begin, end in spans:
+        first = max(begin - minutes.from_ms, 0) // MINUTE_MS
+        last = width if end is None else -(-(end - minutes.from_ms) // MINUTE_MS)
+        if first < min(last, width):
+            changes[first] += 1
+            changes[min(last, width)] -= 1
+    return np.cumsum(changes[:-1])
 
 
-def _told(told: NDArray[np.float64], there: NDArray[np.bool_], places: list[int]) -> Told:
-    """`told` are the rows of the pods at `places`. Of replicas over several pods one tells for all of its
-    own: all pods of a minute count as told as far as those that ever tell do."""
-    alive = there.sum(axis=0)
-    ever = ~np.isnan(told).all(axis=1)
-    if not ever.any():
-        return Told(None, 0.0, int(alive.sum()))
-    tellers = there[places][ever]
-    telling = (tellers & ~np.isnan(told[ever])).sum(axis=0)
-    minutes = alive * telling / np.maximum(tellers.sum(axis=0), 1)
-    return Told(round(float(np.nansum(told))), float(minutes.sum()), int(alive.sum()))
+def _total(told: NDArray[np.float64]) -> int | None:
+    return None if np.isnan(told).all() else round(float(np.nansum(told)))
+
+
+def _sum(each: Iterable[int | None]) -> int | None:
+    known = [one for one in each if one is not None]
+    return sum(known) if known else None

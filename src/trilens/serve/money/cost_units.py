@@ -13,7 +13,6 @@ from trilens.ledger.answers.unit_cost import (
     COUNTED_IN,
     DEFINED_AS,
     Served,
-    Told,
     per_unit,
     served,
     together,
@@ -222,12 +221,16 @@ class CostUnitsApi:
                 found[workload].append(one)
         whole = {workload: together(each) for workload, each in found.items()}
         if unit is Unit.REQUEST:
-            told = {workload: _told(one.requests, 1) for workload, one in whole.items()}
-        else:
-            told = {
-                workload: _told(one.tokens, _MILLION, "completion tokens") for workload, one in whole.items()
+            return {
+                key: _told(one, Decimal(one.requests))
+                for key, one in whole.items()
+                if one.requests is not None
             }
-        return {workload: one for workload, one in told.items() if one is not None}
+        return {
+            key: _told(one, Decimal(one.tokens) / _MILLION, "completion tokens")
+            for key, one in whole.items()
+            if one.tokens is not None
+        }
 
     def _improvements(
         self, book: LedgerBook, window: Window, sight: Sight, guard: QueryGuard
@@ -257,15 +260,13 @@ class CostUnitsApi:
         yield from self._told(Dimension.RUN, largest_first(costs), counted, guard)
 
 
-def _told(of: Told, each: int, what: str = "") -> _Counted | None:
-    if of.many is None:
-        return None
+def _told(of: Served, units: Decimal, what: str = "") -> _Counted:
     doubt = (
         f"told of in {100 * of.share:.2g} % of its time: by the cost of that part"
         if of.share < TOLD_WELL
         else ""
     )
-    return _Counted(Decimal(of.many) / each, ", ".join(filter(None, (what, doubt))), of.share)
+    return _Counted(units, ", ".join(filter(None, (what, doubt))), of.share)
 
 
 def _known(book: LedgerBook, stretches: Spans, guard: QueryGuard) -> Spans:
