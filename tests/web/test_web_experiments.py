@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from playwright.sync_api import Page, Route, expect
+
+from servers import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +55,12 @@ def test_a_link_to_a_run_opens_its_experiment(page: Page, site: str) -> None:
     every = httpx.get(f"{site}/api/experiments", timeout=60).raise_for_status().json()["data"]
     smallest = min(every, key=lambda one: len(one["runs"]))
     run = smallest["runs"][0]["run"]
-    table = httpx.get(f"{site}/api/workload-table", timeout=60).raise_for_status().json()
+
+    def read() -> Any:
+        return httpx.get(f"{site}/api/workload-table", timeout=60).raise_for_status().json()
+
+    until(lambda: bool(read()["data"]["name"]), "the demo has no workloads")
+    table = read()
     for name, told in (("cluster", ""), ("namespace", ""), ("kind", "Run"), ("name", "alone"), ("run", run)):
         table["data"][name][0] = told
     page.route(re.compile(r"/api/workload-table"), lambda route: route.fulfill(body=json.dumps(table)))

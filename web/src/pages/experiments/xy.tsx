@@ -1,5 +1,5 @@
 // Curves against anything but time, drawn as SVG: a few hundred points each.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 export interface XyLine {
   key: string;
@@ -52,13 +52,15 @@ interface Near {
 export function Xy(props: XyProps) {
   const { lines, points, front, sayX, sayY } = props;
   const holder = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(700);
+  const [width, setWidth] = useState(0);
   const [near, setNear] = useState<Near | null>(null);
-  useEffect(() => {
+  // Before it is painted: a guess would push the page out of a phone for a moment.
+  useLayoutEffect(() => {
     const element = holder.current;
     if (element === null) return;
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
     observer.observe(element);
+    setWidth(element.clientWidth);
     return () => observer.disconnect();
   }, []);
   const [fromX, toX, fromY, toY] = useMemo(() => extent(lines, points), [lines, points]);
