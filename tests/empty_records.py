@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trilens.ledger.source import Signals
+    from trilens.model.finding import Finding
+    from trilens.model.query import QueryGuard
     from trilens.model.run import RunId
+    from trilens.model.workload import GpuUuid
 
 
 class NoRecords:
@@ -36,6 +39,13 @@ class NobodyLooks:
 
     now = GpusNow()
     held_by = None
+
+
+class NoFaults:
+    """Every GPU is well."""
+
+    def at(self, now_ms: int, guard: QueryGuard | None = None) -> dict[GpuUuid, Finding]:
+        return {}
 
 
 class NoReceivers:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from empty_records import NobodyLooks, NoFacts, NoReceivers, NoRecords, NoSignals, no_backups
+from empty_records import NobodyLooks, NoFacts, NoFaults, NoReceivers, NoRecords, NoSignals, no_backups
 from memory_access import MemoryAudit, MemoryTokens
 from memory_book import MemoryBook
 from memory_findings import MemoryFindings
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from trilens.serve.money.imports import ImportStore
     from trilens.serve.money.ledger_keeper import LedgerKeeper
     from trilens.serve.money.prices import KnownMachines
+    from trilens.serve.standing_faults import GpuFaults
     from trilens.serve.trackers import Following
     from trilens.store.events import EventRecords
     from trilens.store.gpus import GpuRecords
@@ -163,6 +164,7 @@ class Api:
     workloads: WorkloadRecords | NoRecords = field(default_factory=NoRecords)
     detection: DetectionState = field(default_factory=DetectionState)
     findings: MemoryFindings = field(default_factory=MemoryFindings)
+    faults: GpuFaults = field(default_factory=NoFaults)
     open_incidents: Any = field(default_factory=NoRecords)
     untold: Any = field(default_factory=NoRecords)
     incidents: Any = field(default_factory=NoRecords)
@@ -262,7 +264,7 @@ class Api:
         now, asked = NobodyLooks(), self.questions
         return FleetApis(
             WorkloadsApi(self.workloads, self.gpus, now, self.book, self.intakes, asked),
-            GpusApi(self.gpus, self.workloads, now, self.intakes, asked),
+            GpusApi(self.gpus, self.workloads, now, self.faults, self.intakes, asked),
             EventsApi(self.events, self.workloads, self.agents, asked),
             OutputApi(self.workloads, self.agents, asked),
             FindingsApi(lambda: self.detection, self.findings, self.workloads, asked),

@@ -68,6 +68,7 @@ from trilens.serve.pages.timeline_subject import Subjects
 from trilens.serve.pages.workload_table import WorkloadTableApi
 from trilens.serve.pages.workload_table_money import WorkloadMoney
 from trilens.serve.rules import active_alerts
+from trilens.serve.standing_faults import StandingFaults
 from trilens.serve.storage import open_store
 from trilens.settings.storage import StorageSettings
 
@@ -142,6 +143,14 @@ def finding(key: WorkloadKey) -> FindingInterval:
         "D001", FindingKind.STALL, subject, Severity.WARNING, "", HOUR, text, f"look at {key.name}"
     )
     return FindingInterval(found, HOUR + 60_000, NOW_MS)
+
+
+def fault_of_shared_gpu() -> FindingInterval:
+    """Of a GPU that the own workload has now: another's had it when it was told."""
+    where = Subject(THEIRS, TEAMS[THEIRS], cluster="lab", node=NODE, gpu=gpu_of(OWN).uuid)
+    told = ("xid-79", HOUR, "Xid 79 on a GPU (canary-train)", "Reset it.")
+    found = Finding("D009", FindingKind.GPU_FAULT, where, Severity.CRITICAL, *told)
+    return FindingInterval(found, HOUR, HOUR + 600_000, ended_ms=HOUR + 600_000)
 
 
 def symptom(key: WorkloadKey | None, name: str = "D001") -> Symptom:
@@ -252,7 +261,7 @@ def two_teams(folder: Path) -> Iterator[TwoTeams]:
             told = (Deed.DELETE_POD, pod, "somebody", "", "", FixState.DONE)
             store.fixes.put(Fix(f"fix-pod-{key.name}", HOUR + 60_000, *told))
         store.fixes.put(Fix("fix-node", HOUR, Deed.CORDON, node, "somebody", "", "", FixState.DONE))
-        store.findings.put([finding(key) for key in (OWN, THEIRS)])
+        store.findings.put([*map(finding, (OWN, THEIRS)), fault_of_shared_gpu()])
         store.runs.commit(_run_records())
         for name, experiment, tags in (
             ("w-own", "shared", {RUN_TAG: run_of(OWN)}),
@@ -273,6 +282,7 @@ def two_teams(folder: Path) -> Iterator[TwoTeams]:
             facts=store.ledger_facts,
             runs=_runs(),
             findings=store.findings,
+            faults=StandingFaults(store.findings, store.gpus, store.machines, store.ledger_facts),
             cases=_cases(store, incidents),
             detection=DetectionState(open=tuple(found), looked_ms=NOW_MS),
             open_incidents=incidents,
@@ -324,7 +334,7 @@ def _pages(api: Api, store: Store, incidents: Incidents) -> PageApis:
     every = (
         NowApi(store.ledger, store.ledger_facts, incidents, incidents, gpus, store.workloads, asked),
         WorkloadTableApi(scene, store.workloads, money, costs, gpus, detection, incidents.open, None, asked),
-        FleetApi(scene, gpus, machines, store.workloads, detection, incidents.open, None, asked),
+        FleetApi(scene, gpus, api.faults, machines, store.workloads, detection, incidents.open, None, asked),
         GpuLifeApi(store.gpus, store.workloads, store.events, found, store.ledger, queries, gpus, asked),
         TimelineApi(sources, asked),
         RankHeatApi(subjects, asked),

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from starlette.requests import Request
 
+from empty_records import NoFaults
 from ledger_nights import PRICE, hour, row
 from memory_api import Api, running
 from memory_book import MemoryBook
@@ -94,7 +95,8 @@ def found(severity: Severity, text: str, **subject: Any) -> FindingInterval:
 
 def seen(kept: KeptScene, gpus: Sequence[Gpu], **more: Any) -> Seen:
     now = GpusNow(gpus={one.key: one for one in gpus}, nodes=more.pop("nodes", ()))
-    return Seen(kept.now, now, **{"held": (), "machines": (), "findings": (), "incidents": (), **more})
+    nothing = {"held": (), "machines": (), "findings": (), "faults": {}, "incidents": ()}
+    return Seen(kept.now, now, **{**nothing, **more})
 
 
 def test_a_gpu_with_what_it_reads_who_holds_it_and_its_node() -> None:
@@ -161,10 +163,14 @@ def test_findings_are_those_of_the_gpu_or_of_its_node_the_gravest_first() -> Non
 def test_a_job_that_hangs_on_a_gpu_makes_it_worth_a_look_and_not_broken() -> None:
     hang = found(Severity.CRITICAL, "it hangs", node="node-a", gpu="GPU-node-a-0", workload=TRAIN)
     hang = replace(hang, finding=replace(hang.finding, kind=FindingKind.HANG, code="D002"))
+    own = found(Severity.WARNING, "Xid 31", node="node-a", gpu="GPU-node-a-2")
+    own = replace(own, finding=replace(own.finding, cause="xid-31"))  # a program's fault
     fault = found(Severity.CRITICAL, "Xid 48", node="node-a", gpu="GPU-node-a-1")
-    answer = fleet_answer(seen(looked([place(0), place(1)]), [gpu(0), gpu(1)], findings=(hang, fault)))
-    assert answer.gpus.health == ["info", "critical"]
-    assert [(one.text, one.of_job) for one in answer.findings] == [("Xid 48", False), ("it hangs", True)]
+    kept = looked([place(0), place(1), place(2)])
+    answer = fleet_answer(seen(kept, [gpu(0), gpu(1), gpu(2)], findings=(hang, fault, own)))
+    assert answer.gpus.health == ["info", "critical", "info"]
+    told = [(one.text, one.of_job) for one in answer.findings]
+    assert told == [("Xid 48", False), ("it hangs", True), ("Xid 31", True)]
     assert answer.findings[1].id == hang.key.id, "by which its page is found"
 
 
@@ -173,13 +179,11 @@ def test_a_fault_that_nothing_shows_to_be_mended_is_told_when_its_finding_is_ove
     old = found(Severity.CRITICAL, "it fell off, and is not mended", node="node-a", gpu="GPU-node-a-1")
     elsewhere = found(Severity.CRITICAL, "of somebody else", node="node-z", gpu="GPU-node-z-0")
     faults = {GpuUuid(one.finding.subject.gpu or ""): one.finding for one in (old, elsewhere)}
-    told = seen(kept, gpus)
-    answer = fleet_answer(told._replace(gpus=replace(told.gpus, faults=faults)))
+    answer = fleet_answer(seen(kept, gpus, faults=faults))
     assert answer.gpus.health == ["ok", "critical"]
     assert [one.text for one in answer.findings] == ["it fell off, and is not mended"]
     lasting = found(Severity.CRITICAL, "Xid 79, now", node="node-a", gpu="GPU-node-a-1")
-    told = seen(kept, gpus, findings=(lasting,))
-    answer = fleet_answer(told._replace(gpus=replace(told.gpus, faults=faults)))
+    answer = fleet_answer(seen(kept, gpus, findings=(lasting,), faults=faults))
     assert [one.text for one in answer.findings] == ["Xid 79, now"], "told once"
 
 
@@ -390,7 +394,15 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         nothing: Any = SimpleNamespace(unfinished=list)
         pages = (
             FleetApi(
-                kept, bindings, KnownMachines(nothing), workloads, DetectionState, list, None, api.questions
+                kept,
+                bindings,
+                NoFaults(),
+                KnownMachines(nothing),
+                workloads,
+                DetectionState,
+                list,
+                None,
+                api.questions,
             ),
             GpuLifeApi(gpus, workloads, events, findings, book, curves, bindings, api.questions),
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trilens.model.errors import SourceError
-from trilens.model.finding import Finding, FindingKind, Severity, Subject
 from trilens.model.gpu import Claim, ClaimSource, GpuKey
 from trilens.model.life import MembershipInterval
 from trilens.model.machine import Machine as BoughtMachine
@@ -357,25 +356,6 @@ def test_reports_of_another_server(store: Store) -> None:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
-
-
-def test_faults_are_those_of_the_moment_of_each_look(store: Store) -> None:
-    asked: list[int] = []
-
-    class Faults:
-        def at(self, now_ms: int) -> dict[GpuUuid, Finding]:
-            asked.append(now_ms)
-            return {} if len(asked) > 1 else {fault.subject.gpu or GpuUuid(""): fault}
-
-    where = Subject(node="node-a", gpu=GpuUuid("GPU-1"))
-    fault = Finding("D009", FindingKind.GPU_FAULT, where, Severity.CRITICAL, "xid-79", NOW_MS, "x", "y")
-    source = MemorySource()
-    source.add(reading("DCGM_FI_DEV_GPU_UTIL"), [(NOW_MS, 1.0), (NOW_MS + 15_000, 1.0)])
-    bindings = driver(store, source, None, faults=Faults())
-    bindings.look(NOW_MS)
-    assert bindings.now.faults == {"GPU-1": fault}
-    bindings.look(NOW_MS + 15_000)  # the readings say the same
-    assert (bindings.now.faults, asked) == ({}, [NOW_MS, NOW_MS + 15_000])
 
 
 def test_while_nobody_reports_pods_and_nodes_are_not_gone_through_again_and_again(

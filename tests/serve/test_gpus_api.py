@@ -22,7 +22,7 @@ from trilens.resolve.gpus.missing import NodeGpus
 from trilens.serve.gpu_answers import GpuFaultAnswer
 from trilens.serve.gpu_bindings import GpusNow
 from trilens.serve.gpu_reports import Told
-from trilens.serve.gpu_view import gpus_at, member_gpus
+from trilens.serve.gpu_view import gpus_at, member_gpus, with_faults
 from trilens.serve.intakes import Intakes
 from trilens.serve.workloads import WorkloadsApi, _Moment
 from trilens.store.engine import Engine
@@ -234,11 +234,10 @@ def test_a_fault_that_is_not_mended_is_told_of_a_gpu_that_reports_as_if_it_were_
         "D009", FindingKind.GPU_FAULT, where, Severity.CRITICAL, "xid-79", 700, "It fell off.", "Reset it."
     )
     intervals = [GpuInterval(gpu, 1, None) for gpu in (GPU, IDLE)]
-    now = GpusNow(gpus={gpu.key: gpu for gpu in (GPU, IDLE)}, faults={KEY.uuid: fault})
-    broken, well = gpus_at(intervals, [], {}, now)
+    now = GpusNow(gpus={gpu.key: gpu for gpu in (GPU, IDLE)})
+    broken, well = with_faults(gpus_at(intervals, [], {}, now), {KEY.uuid: fault})
     assert (broken.state, broken.fault) == ("reporting", GpuFaultAnswer("It fell off.", "Reset it.", 700))
     assert well.fault is None
-    assert [one.fault for one in gpus_at(intervals, [], {}, None)] == [None, None], "of the past, nobody says"
 
 
 def test_each_lost_instance_of_one_device_is_named() -> None:

@@ -193,7 +193,7 @@ def _fleet_apis(system: System, questions: Questions) -> FleetApis:
     kept, intakes = system.kept, Intakes.of(system.clusters, system.agents)
     return FleetApis(
         WorkloadsApi(kept.workloads, kept.gpus, system.gpus, kept.ledger, intakes, questions),
-        GpusApi(kept.gpus, kept.workloads, system.gpus, intakes, questions),
+        GpusApi(kept.gpus, kept.workloads, system.gpus, system.faults, intakes, questions),
         EventsApi(kept.events, kept.workloads, system.agents, questions),
         OutputApi(kept.workloads, system.agents, questions),
         FindingsApi(lambda: system.detection.state, kept.findings, kept.workloads, questions),
@@ -266,7 +266,17 @@ def _fleet_pages(system: System, questions: Questions) -> list[PageApi]:
             intakes,
             questions,
         ),
-        FleetApi(system.scene, system.gpus, machines, kept.workloads, found, incidents, intakes, questions),
+        FleetApi(
+            system.scene,
+            system.gpus,
+            system.faults,
+            machines,
+            kept.workloads,
+            found,
+            incidents,
+            intakes,
+            questions,
+        ),
         GpuLifeApi(
             kept.gpus,
             kept.workloads,

@@ -183,9 +183,9 @@ class System:
         self._presence = self._kube_state_presence()
         self._machine = this_machine(settings)
         self.agents = self._agent_intake(settings)
-        kept = self.kept
-        self._faults = StandingFaults(kept.events, kept.gpus, kept.machines, lambda: self.incidents.open())
         self.gpus = self._gpu_bindings()
+        kept = self.kept
+        self.faults = StandingFaults(kept.findings, kept.gpus, kept.machines, kept.ledger_facts)
         self._export = _otlp_export(settings, self.metrics)
         self._rank_records = RankRecords()
         self.runs = RunIntake(self.kept.runs, on_kept=self._run_records_kept)
@@ -202,7 +202,6 @@ class System:
         self.detection = self._detection_keeper()
         self.scene = KeptScene()
         self.detection.listen(self.scene.take)
-        self.detection.listen(self._faults.take)
         # What every viewer shares is made before anybody asks: apis.py says by whom.
         self.when_booked: list[Callable[[int], None]] = []
         self.when_begun: list[Callable[[AskedLoop], None]] = []
@@ -326,8 +325,7 @@ class System:
             reports = self._asked = AskedReports(self._own_queries())
         others = (self.agents,) if self.agents is not None else ()
         kept = self.kept
-        faults = self._faults
-        return GpuBindings(kept.gpus, reports, self.clusters, others, self.store, kept.machines, faults)
+        return GpuBindings(kept.gpus, reports, self.clusters, others, self.store, kept.machines)
 
     def _run_programs(self, settings: Settings) -> RunPrograms:
         scraped = self._scraped_programs(settings)

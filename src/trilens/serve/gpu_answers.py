@@ -26,7 +26,7 @@ class HolderAnswer(msgspec.Struct, frozen=True):
 
 
 class GpuFaultAnswer(msgspec.Struct, frozen=True):
-    """A fault of its hardware: an Xid that asks for a reset or more, or an alert that lasts."""
+    """An Xid that asks for a reset of the GPU, or for its node to be taken out."""
 
     text: str
     action: str
@@ -57,4 +57,4 @@ class GpuAnswer(msgspec.Struct, frozen=True):
     power_watts: float | None
     holders: list[HolderAnswer]
     doubts: list[DoubtAnswer]
-    fault: GpuFaultAnswer | None
+    fault: GpuFaultAnswer | None = None

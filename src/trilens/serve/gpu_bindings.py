@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from trilens.collect.current_series import CurrentSeries
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from trilens.model.finding import Finding
     from trilens.model.gpu import BindingInterval, Claim, Gpu, GpuBinding, GpuKey
     from trilens.model.labels import Labels
     from trilens.model.life import MembershipInterval
     from trilens.model.node import Hardware
-    from trilens.model.workload import Doubt, GpuUuid, PodKey
+    from trilens.model.workload import Doubt, PodKey
     from trilens.resolve.gpus.books import RunningSince
     from trilens.resolve.gpus.cluster_view import NodeView
     from trilens.resolve.gpus.missing import NodeGpus
@@ -77,11 +76,6 @@ class ClaimsFrom(Protocol):
     def hardware(self) -> Mapping[str, Hardware]: ...
 
 
-class FaultsOfGpus(Protocol):
-    def at(self, now_ms: int) -> Mapping[GpuUuid, Finding]:
-        """That stand then. Raises TrilensError."""
-
-
 class ClusterViews(Protocol):
     """The clusters that are watched."""
 
@@ -99,7 +93,6 @@ class GpusNow:
     doubts: Mapping[GpuKey, tuple[Doubt, ...]] = field(default_factory=dict)
     nodes: Sequence[NodeGpus] = ()
     trouble: str | None = None  # why this may be old
-    faults: Mapping[GpuUuid, Finding] = field(default_factory=dict)  # that nothing shows to be mended
 
 
 class _Input(NamedTuple):
@@ -121,16 +114,14 @@ class GpuBindings:
         others: Sequence[ClaimsFrom] = (),
         samples: Store | None = None,
         machines: MachineRecords | None = None,
-        faults: FaultsOfGpus | None = None,
     ) -> None:
         """`clusters` is None where none is watched, `samples` where another server has them, `machines` where
-        what they cost does not matter, `faults` where nobody asks."""
+        what they cost does not matter."""
         self._records = records
         self._reports = reports
         self._clusters = clusters
         self._others = others
         self._samples = samples
-        self._faults = faults
         self._gpus = GpuBook(records)
         self._bindings = BindingBook(records)
         self._machine_records = machines
@@ -200,7 +191,7 @@ class GpuBindings:
 
     def _tell_trouble(self, why: str) -> None:
         before = self.now
-        self.now = replace(before, trouble=why)
+        self.now = GpusNow(before.told, before.gpus, before.doubts, before.nodes, why)
 
     def look(self, at_ms: int) -> None:
         told = self._reports.read(at_ms)
@@ -230,8 +221,7 @@ class GpuBindings:
             self._last, self._kept = given, told.reports  # not before: what failed is done again
         else:
             self._bindings.unchanged(at_ms)
-        faults = self._faults.at(at_ms) if self._faults is not None else {}
-        self.now = GpusNow(told, self._inventory, self._reconciled.doubts, nodes, faults=faults)
+        self.now = GpusNow(told, self._inventory, self._reconciled.doubts, nodes)
         self._write(views, at_ms)
 
     def _work_out(self, reports: list[Report], given: _Input) -> None:

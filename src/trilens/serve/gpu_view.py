@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trilens.model.finding import Finding
     from trilens.model.gpu import BindingInterval, GpuInterval, GpuKey
     from trilens.model.life import MembershipInterval
-    from trilens.model.workload import Doubt, PodKey
+    from trilens.model.workload import Doubt, GpuUuid, PodKey
     from trilens.resolve.gpus.missing import NodeGpus
     from trilens.serve.access.sight import Sight
     from trilens.serve.gpu_bindings import GpusNow
@@ -58,6 +58,14 @@ def gpus_at(
         answers[key] = _gpu(Gpu(key, holders[key][0].cluster, nodes[key]), "silent", None, holders, now)
     unnamed = [answer for node in now.nodes for answer in _unnamed(node)] if now is not None else []
     return [*answers.values(), *unnamed]
+
+
+def with_faults(found: Iterable[GpuAnswer], faults: Mapping[GpuUuid, Finding]) -> list[GpuAnswer]:
+    """Which of them have a fault now that nothing shows to be mended."""
+    told: dict[str | None, GpuFaultAnswer] = {
+        uuid: GpuFaultAnswer(one.text, one.action, one.onset_ms) for uuid, one in faults.items()
+    }
+    return [replace(gpu, fault=told[gpu.uuid]) if gpu.uuid in told else gpu for gpu in found]
 
 
 def seen_gpus(found: Iterable[GpuAnswer], own: Collection[PodKey], sight: Sight) -> list[GpuAnswer]:
@@ -142,12 +150,7 @@ def _gpu(gpu: Gpu, state: str, seen_ms: int | None, holders: _Holders, now: Gpus
         *_readings(key, now.told if now is not None else None),
         holders.get(key, []),
         doubts_of(now.doubts.get(key, ())) if now is not None else [],
-        _fault(now.faults.get(key.uuid)) if now is not None else None,
     )
-
-
-def _fault(known: Finding | None) -> GpuFaultAnswer | None:
-    return GpuFaultAnswer(known.text, known.action, known.onset_ms) if known is not None else None
 
 
 def _readings(gpu: GpuKey, told: Told | None) -> tuple[float | None, float | None, float | None]:
@@ -181,7 +184,6 @@ def _unnamed(node: NodeGpus) -> Iterator[GpuAnswer]:
             None,
             [],
             [],
-            None,
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from trilens.model.errors import RequestError
 from trilens.serve.access.seen_workloads import seen_workloads
 from trilens.serve.access.sight import sight_of
-from trilens.serve.gpu_view import gpus_at, seen_gpus
+from trilens.serve.gpu_view import gpus_at, seen_gpus, with_faults
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trilens.serve.intakes import Intakes
     from trilens.serve.params import Params
     from trilens.serve.questions import Questions
+    from trilens.serve.standing_faults import GpuFaults
     from trilens.store.gpus import GpuRecords
 
 _MISSING: Final = ("lost", "blind")
@@ -35,12 +36,14 @@ class GpusApi:
         gpus: GpuRecords,
         workloads: Workloads,
         bindings: GpuBindings,
+        faults: GpuFaults,
         intakes: Intakes | None,
         questions: Questions,
     ) -> None:
         self._gpus = gpus
         self._workloads = workloads
         self._bindings = bindings
+        self._faults = faults
         self._intakes = intakes
         self._questions = questions
 
@@ -62,7 +65,8 @@ class GpusApi:
             found = gpus_at(self._gpus.gpus_at(at_ms, guard=guard), bindings, members, now)
             if not sight.is_whole:
                 found = seen_gpus(found, members.keys(), sight)
-            return [answer for answer in found if is_wanted(answer)]
+            wanted = [answer for answer in found if is_wanted(answer)]
+            return with_faults(wanted, self._faults.at(at_ms, guard)) if now is not None else wanted
 
         return await self._questions.answer(request, read, sight.warnings(troubles))
 

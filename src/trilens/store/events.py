@@ -92,15 +92,6 @@ class EventRecords:
             names.append(f"(uuid IS NULL AND {there} AND gpu = {int(last.index)})")
         return self._latest(f"node IN {nodes} AND ({' OR '.join(names)})", from_ms, to_ms, limit, guard)
 
-    def hardware_events(
-        self, from_ms: int, to_ms: int, *, limit: int, guard: QueryGuard | None = None
-    ) -> list[EventRecord]:
-        """Xids that ask for a reset of a GPU, or to take its node out; the latest, newest first."""
-        codes = ", ".join(map(str, _HARDWARE))
-        return self._latest(
-            f"kind = {sql.text(EventKind.XID)} AND code IN ({codes})", from_ms, to_ms, limit, guard
-        )
-
     def hardware_faults(
         self, since_ms: int, *, guard: QueryGuard | None = None
     ) -> list[tuple[str, str, GpuUuid | None, int, int]]:

@@ -54,14 +54,14 @@ from trilens.store.workload_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from trilens.model.event import EventRecord
     from trilens.model.ledger_facts import RankSteps, StepMinutes
     from trilens.model.query import QueryGuard
     from trilens.model.run import CheckpointRecord, ValidationRecord
     from trilens.model.run_sums import AttemptSpan
-    from trilens.model.workload import WorkloadKey
+    from trilens.model.workload import GpuUuid, WorkloadKey
     from trilens.store.engine import Engine
     from trilens.store.imports import ImportRecords
     from trilens.store.machines import MachineRecords
@@ -157,7 +157,9 @@ class LedgerFacts:
                 for row in self._rows(PHASES, overlaps, "from_ms, to_ms IS NULL, to_ms, version", guard)
             ],
             faults=faults,
-            worked=self._worked(faults, from_ms, to_ms, guard),
+            worked=self.hours_of_work(
+                {fault.uuid for fault in faults if fault.uuid}, from_ms - _DAY_MS, to_ms, guard
+            ),
             runs=self._run_facts(lives, guard),
             lives=lives,
             checkpoints=self._checkpoints(clocks, from_ms, to_ms, guard),
@@ -166,6 +168,20 @@ class LedgerFacts:
             jobs=self._imports.jobs_during(from_ms, to_ms, guard=guard),
             usage=self._imports.usage_during(from_ms, to_ms, guard=guard),
         )
+
+    def hours_of_work(
+        self, gpus: Collection[GpuUuid], from_ms: int, to_ms: int, guard: QueryGuard | None = None
+    ) -> dict[str, list[int]]:
+        """The booked hours in which a program got on with its work on each: one that had a fault is back."""
+        if not gpus:
+            return {}
+        found = self._engine.query_arrow(
+            f"SELECT gpu, groupUniqArray(hour_ms) AS hours FROM {ROWS} "
+            f"WHERE hour_ms >= {from_ms} AND hour_ms < {to_ms} AND gpu IN {sql.text_list(sorted(gpus))} "
+            f"AND bucket IN {_PROGRESS} AND basis IN {_SIGNALS} AND gpu_ms > {WORKS_MS} GROUP BY gpu",
+            guard=guard,
+        )
+        return {row["gpu"]: sorted(row["hours"]) for row in found.to_pylist()}
 
     def histories(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, RunHistory]:
         """Asked for together: after a night of crashes there are hundreds."""
@@ -290,21 +306,6 @@ class LedgerFacts:
     def _faults(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[EventRecord]:
         condition = f"t_ms >= {from_ms - _DAY_MS} AND t_ms < {to_ms} AND kind IN {_FAULTS}"
         return [event_of(row) for row in self._rows(EVENTS, condition, "t_ms, node, cluster, id", guard)]
-
-    def _worked(
-        self, faults: Sequence[EventRecord], from_ms: int, to_ms: int, guard: QueryGuard | None
-    ) -> dict[str, list[int]]:
-        """The hours in which a program got on with its work on a GPU that had a fault: it is back since."""
-        gpus = sorted({fault.uuid for fault in faults if fault.uuid})
-        if not gpus:
-            return {}
-        found = self._engine.query_arrow(
-            f"SELECT gpu, groupUniqArray(hour_ms) AS hours FROM {ROWS} "
-            f"WHERE hour_ms >= {from_ms - _DAY_MS} AND hour_ms < {to_ms} AND gpu IN {sql.text_list(gpus)} "
-            f"AND bucket IN {_PROGRESS} AND basis IN {_SIGNALS} AND gpu_ms > {WORKS_MS} GROUP BY gpu",
-            guard=guard,
-        )
-        return {row["gpu"]: sorted(row["hours"]) for row in found.to_pylist()}
 
     def _checkpoints(
         self, clocks: Sequence[LifeClock], from_ms: int, to_ms: int, guard: QueryGuard | None

@@ -262,6 +262,8 @@ def test_the_map_and_the_table_have_what_own_workloads_hold(ask: Ask) -> None:
     assert fleet["gpus"]["uuid"] == [f"GPU-{OWN.name}"]
     assert fleet["nodes"]["name"] == [NODE]
     assert [one["name"] for one in fleet["workloads"]] == [OWN.name]
+    assert [one["text"][:8] for one in fleet["findings"] if one["gpu"]] == ["GPU GPU-"], "its fault, of all"
+    assert CANARY not in json.dumps(fleet)
     of_cluster = data(ask("/api/fleet", "lab"))
     assert set(of_cluster["nodes"]["cluster"]) == {"lab"}
     assert "canary-free" in of_cluster["nodes"]["name"], "with nobody on it"

@@ -14,13 +14,13 @@ from trilens.serve.pages.fleet_answers import FleetAnswer, FleetFinding, FleetGp
 from trilens.serve.pages.fleet_health import GpuFindings, WorkloadHealth, is_of_job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from trilens.model.finding import FindingInterval
+    from trilens.model.finding import Finding, FindingInterval
     from trilens.model.gpu import GpuBinding
     from trilens.model.incident import Incident
     from trilens.model.machine import Machine
-    from trilens.model.workload import WorkloadKey
+    from trilens.model.workload import GpuUuid, WorkloadKey
     from trilens.serve.access.sight import Sight
     from trilens.serve.gpu_bindings import GpusNow
     from trilens.serve.pages.fleet_scene import FleetScene
@@ -46,6 +46,7 @@ class Seen(NamedTuple):
     held: Sequence[GpuBinding]
     machines: Sequence[Machine]
     findings: Sequence[FindingInterval]
+    faults: Mapping[GpuUuid, Finding]
     incidents: Sequence[Incident]
     sight: Sight = WHOLE  # of rows and nodes: all else is cut already
 
@@ -71,7 +72,7 @@ def fleet_answer(seen: Seen) -> FleetAnswer:
     models = sorted({row.model for row in rows if row.model})
     model_places = {model: place for place, model in enumerate(models)}
     here = {row.uuid for row in rows}
-    faults = {uuid: one for uuid, one in seen.gpus.faults.items() if uuid in here}
+    faults = {uuid: one for uuid, one in seen.faults.items() if uuid in here}
     wrong = GpuFindings(seen.findings, faults)
     holders = list(dict.fromkeys(row.workload for row in rows if row.workload is not None))
     holder_places = {key: place for place, key in enumerate(holders)}

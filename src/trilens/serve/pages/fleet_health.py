@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from trilens.alert.incidents.causes import Trouble, trouble_of_finding
 from trilens.alert.incidents.told import workload_name
 from trilens.model.finding import FindingInterval, FindingKind, Severity
 from trilens.serve.pages.incident_names import clusters_of, may_be_in
@@ -89,7 +90,9 @@ _OF_JOBS: Final = frozenset(
 
 
 def is_of_job(finding: Finding) -> bool:
-    return finding.kind in _OF_JOBS
+    """Also an Xid by which a GPU tells of a program's own fault."""
+    trouble = trouble_of_finding(finding.kind, finding.cause)
+    return finding.kind in _OF_JOBS or trouble is Trouble.PROGRAM
 
 
 def _is_broken(finding: Finding) -> bool:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trilens.serve.pages.fleet_scene import KeptScene
     from trilens.serve.questions import Questions
     from trilens.serve.routes import GuardedRoute
+    from trilens.serve.standing_faults import GpuFaults
 
 PATH: Final = "/api/fleet"
 _OLD_MS: Final = 60_000  # looks are 5 s apart
@@ -45,6 +46,7 @@ class FleetApi(PageApi):
         self,
         scene: KeptScene,
         gpus: GpuBindings,
+        faults: GpuFaults,
         machines: KnownMachines,
         workloads: Workloads,
         detection: Callable[[], DetectionState],
@@ -54,6 +56,7 @@ class FleetApi(PageApi):
     ) -> None:
         self._scene = scene
         self._gpus = gpus
+        self._faults = faults
         self._machines = machines
         self._workloads = workloads
         self._detection = detection
@@ -89,6 +92,7 @@ class FleetApi(PageApi):
             self._gpus.held,
             self._machines.lasting(guard),
             findings,
+            self._faults.at(self._questions.now_ms(), guard),
             seen_incidents(self._incidents(), self._workloads, sight, guard),
             sight,
         )

@@ -99,7 +99,7 @@ export function Broken({ troubles, hasLooked }: { troubles: Trouble[]; hasLooked
   }
   const rest = troubles.length - SHOWN;
   return (
-    <Card title="Broken or lost" note="faults of hardware not mended yet, GPUs that are gone, nodes out of service">
+    <Card title="Broken or lost" note="what is wrong with GPUs and nodes themselves, the worst first">
       <ul class="fleet-broken">
         {troubles.slice(0, SHOWN).map((one) => (
           <li key={one.key}>
