@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import httpx
 from playwright.sync_api import Page, Route, expect
+
+from servers import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +46,13 @@ def test_money_by_any_two_dimensions_of_a_part_of_it(page: Page, tmp_path: Path)
     expect(page).not_to_have_url(re.compile("where="))
 
 
-def test_what_a_request_cost_what_was_for_nothing_and_the_month(page: Page) -> None:
+def test_what_a_request_cost_what_was_for_nothing_and_the_month(page: Page, site: str) -> None:
+    def priced() -> bool:
+        asked = {"per": "request", "from": "-12h"}
+        answer = httpx.get(f"{site}/api/cost/units", params=asked, timeout=60).raise_for_status()
+        return any(one["per_unit"] for one in answer.json()["data"]["lines"])
+
+    until(priced, "no request of the demo has been booked")
     page.goto("/money")
     one = page.get_by_role("region", name="What one cost")
     one.get_by_role("button", name="Request", exact=True).click()
