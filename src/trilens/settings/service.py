@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from trilens.model.access import is_loopback
 from trilens.model.errors import ConfigError
 from trilens.settings.group import Group, HeaderSecret, Texts, read_header_secret
+
+log = logging.getLogger(__name__)
+
+_GUESSED_BELOW: Final = 16  # characters: of random ones that is 64 bits at least
 
 
 class ServiceSettings(Group):
@@ -67,6 +72,9 @@ class ServiceSettings(Group):
                 hint=f"set {self.group}.token or {self.group}.token_file "
                 f"(TRILENS_{self.group.upper()}_TOKEN){other_ways}, or listen on 127.0.0.1",
             )
+        if token is not None and len(token) < _GUESSED_BELOW and not self.on_loopback:
+            short = {"setting": f"{self.group}.token", "characters": len(token), "at_least": _GUESSED_BELOW}
+            log.warning("whoever can connect can guess so short a token", extra=short)
         return token
 
 

@@ -78,6 +78,18 @@ async def test_wrong_guesses_are_limited_and_lock_nobody_else_out() -> None:
         assert (await neighbour.get(QUERY, headers=wrong)).status_code == 401
 
 
+async def test_guesses_at_readiness_are_guesses() -> None:
+    """It answers everybody, and those it knows with more: nobody may find out by it what a token is."""
+    api = Api(overrides={"server.token": "t", "access.failures_per_s": 0.5})
+    stranger = httpx.ASGITransport(api.build(), client=("192.0.2.1", 1))
+    async with httpx.AsyncClient(transport=stranger, base_url="http://localhost") as client:
+        wrong = {"Authorization": "Bearer guess"}
+        told = [(await client.get("/readyz", headers=wrong)).status_code for _ in range(6)]
+        assert told == [200] * 5 + [429]
+        assert (await client.get("/readyz")).status_code == 200  # a probe carries none
+    assert {one.kind.value for one in api.audit.entries.values()} == {"refusal"}
+
+
 async def test_addresses_of_one_site_are_counted_together() -> None:
     api = Api(overrides={"server.token": "t", "access.failures_per_s": 0.1})
     app = api.build()

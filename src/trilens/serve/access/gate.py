@@ -64,9 +64,10 @@ class Gate:
         caller = scope[CALLER] = self._access.callers.of(scope, headers)
         if not caller.is_trusted:
             self._access.callers.take_out_claims(scope)
-        if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
-            if scope["path"] in OPEN_PATHS and self._comes_by_its_name(headers):
-                scope[IDENTITY] = self._identify(scope, headers)  # who is known is told more
+        if scope["path"] in OPEN_PATHS:
+            await self._pass_probe(scope, receive, send, headers, caller)
+            return
+        if is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         if self._origins.is_shared(headers):
@@ -83,6 +84,22 @@ class Gate:
             await _turned_away(refused, headers)(scope, receive, send)
             return
         await self._pass(scope, receive, send, identity, caller)
+
+    async def _pass_probe(
+        self, scope: Scope, receive: Receive, send: Send, headers: Headers, caller: Caller
+    ) -> None:
+        """Anybody may ask, and who is known is told more: so a wrong credential is a guess here, too."""
+        identity = self._identify(scope, headers) if self._comes_by_its_name(headers) else None
+        scope[IDENTITY] = identity
+        if identity is None and "authorization" in headers:
+            wrong = Unidentified(self._access.wish)
+            self._note(scope, None, caller, wrong.http_status, str(wrong))
+            try:
+                _take(self._access.limits.failures, caller.site)
+            except TooManyRequests as refused:
+                await _turned_away(refused, headers)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     def _identify(self, scope: Scope, headers: Headers) -> Identity | None:
         may_nothing: Identity | None = None
