@@ -6,11 +6,10 @@ import json
 import traceback
 from typing import TYPE_CHECKING, Final
 
-import httpx
 import pytest
 
 from bench.torture.mounts import remove
-from bench.torture.row import Outcome, Wanted
+from bench.torture.row import MISSES, Outcome, Wanted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,8 +67,7 @@ def run(row: Row, length: float, *, resume: bool, state: State, version: str) ->
     state.begin(row, version, length)
     try:
         outcome = row.run(Wanted(attempt.folder, length))
-    # What must hold did not; or a server did not come up, or did not answer any more.
-    except (AssertionError, pytest.fail.Exception, httpx.HTTPError) as e:
+    except MISSES as e:
         traceback.print_exc()
         outcome = Outcome(False, 0.0, str(e) or repr(e))
     # Something that it needs is not here; the tests' own parts say so by skipping.

@@ -20,6 +20,7 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _KINDS: Final = (".py", ".yml", ".yaml", ".toml")
 # The tests' own parts that rows use besides those of their first folder.
 _USED: Final = ("tests/store/http_front.py", "tests/fuzz/test_text_comes_back.py")
+_USED_BY_READERS: Final = ("bench/torture/slope.py", "tests/flight_dump.py")
 _READERS: Final = "bench.torture.fuzz.targets"  # imports each of them
 
 
@@ -38,9 +39,12 @@ def tried_by(row: Row) -> Iterator[Path]:
         others = _imports().find_modules_directly_imported_by(_READERS) - {row.reader}
         yield from _read_by(row.reader)
         yield from set(_code_in(_ROOT / "bench/torture/fuzz")) - {_place(one) for one in others}
+        yield from (_ROOT / file for file in _USED_BY_READERS)
         return
     for folder in ("src/trilens", "bench/torture"):
         yield from _code_in(_ROOT / folder)
+    others = _imports().find_upstream_modules("bench.torture", as_package=True)
+    yield from map(_place, (one for one in others if one.startswith("bench.")))
     yield from (_ROOT / "tests").glob("*.py")
     yield from (_ROOT / file for file in _USED)
 

@@ -50,13 +50,18 @@ _WARM_S: Final = 1_440.0  # series are made, caches and the recent window fill, 
 _RECENT: Final = "512MiB"
 _PATIENCE_S: Final = 900.0
 _SHARE_MAX: Final = 0.4  # of the time that may count as warming up
-_LATE_MAX: Final = 0.01  # of the scrapes may be left out
+_LATE_MAX: Final = 0.01  # of the scrapes may be left out, of passes over rules, and of looks of detectors
 _TAKEN_LEAST: Final = 0.95  # of the steps that were made
 _TOLD_EVERY_S: Final = 80.0  # so many ranks of one simulator tell so seldom: the last steps are not told yet
 _COUNTED: Final = {
     "scrapes": ("trilens_scrapes_total",),
     "failed scrapes": ("trilens_scrapes_failed_total",),
+    "passes over rules": ("trilens_rule_group_iterations_total",),
     "missed passes over rules": ("trilens_rule_group_iterations_missed_total",),
+    "failed rules": ("trilens_rule_evaluation_failures_total",),
+    "looks of detectors": ("trilens_detection_rounds_total",),
+    "missed looks of detectors": ("trilens_detection_rounds_skipped_total",),
+    "failed detectors": ("trilens_detection_failures_total",),
     "steps": ("trilens_run_records_steps_total",),
     "dropped": (
         *(
@@ -149,14 +154,14 @@ def _until_all_is_there(url: str) -> None:
 
 
 def _runs(url: str) -> int:
-    answer = httpx.get(f"{url}/api/runs", params={"limit": "1"}, timeout=60).json()
-    runs = answer["data"]["runs"]
+    answer = httpx.get(f"{url}/api/runs", params={"limit": "1"}, timeout=60).raise_for_status()
+    runs = answer.json()["data"]["runs"]
     return len(runs[0]["workloads"]) if runs else 0
 
 
 def _value(url: str, query: str) -> float:
-    answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, timeout=60).json()
-    result = answer["data"]["result"]
+    answer = httpx.get(f"{url}/api/v1/query", params={"query": query}, timeout=60).raise_for_status()
+    result = answer.json()["data"]["result"]
     return float(result[0]["value"][1]) if result else 0.0
 
 
@@ -189,11 +194,21 @@ def _measured(trilens: LoadTrilens, people: subprocess.Popen[bytes], seconds: fl
         "memory": memory,
         "cores": (trilens.usage().cpu_s - cpu_s) / took_s,
         "counts": {name: after[name] - before[name] for name in after},
-        "series": _value(trilens.url, "sum(scrape_samples_scraped)"),
-        "down": _value(trilens.url, "count(up == 0)"),
         "expected scrapes": targets * took_s / _INTERVAL_S,
-        "ranks": _own(trilens.url).get(_ALIVE, 0.0),
+        **_there_at_the_end(trilens.url),
     }
+
+
+def _there_at_the_end(url: str) -> dict[str, float]:
+    """Nothing where that is not answered: it misses, and the hour's figures are kept."""
+    try:
+        return {
+            "series": _value(url, "sum(scrape_samples_scraped)"),
+            "down": _value(url, "count(up == 0)"),
+            "ranks": _own(url).get(_ALIVE, 0.0),
+        }
+    except httpx.HTTPError:
+        return {"series": 0.0, "down": 0.0, "ranks": 0.0}
 
 
 def _step_s() -> float:
@@ -219,6 +234,10 @@ def _outcome(measured: dict[str, Any]) -> Outcome:
         "scrapes failed": counts["failed scrapes"] == 0,
         "scrapes were left out": late <= _LATE_MAX * expected,
         "steps were not taken": counts["steps"] >= _TAKEN_LEAST * made,
+        "rules failed": counts["failed rules"] == 0,
+        "rules were late": _is_seldom(counts, "passes over rules"),
+        "detectors failed": counts["failed detectors"] == 0,
+        "detectors were late": _is_seldom(counts, "looks of detectors"),
         "answers failed": not failures,
         "not everybody asked to the end": measured["people ended with"] == 0,
         f"{worst} was slow": bool(worst_ms < _GOAL_MS),
@@ -234,10 +253,18 @@ def _outcome(measured: dict[str, Any]) -> Outcome:
         f"{pooled[0]:,.0f} / {pooled[1]:,.0f} / {pooled[2]:,.0f} ms (50 / 95 / 99 %), failed: "
         f"{sum(failures.values()):,}; memory {slope or 'too short to tell'}; scrapes left out: "
         f"{late:,.0f} of {expected:,.0f}, failed: {counts['failed scrapes']:,.0f}; passes over rules missed: "
-        f"{counts['missed passes over rules']:,.0f}; steps taken: {counts['steps']:,.0f} of {made:,.0f} that "
+        f"{counts['missed passes over rules']:,.0f} of {counts['passes over rules']:,.0f}, failed: "
+        f"{counts['failed rules']:,.0f}; looks of detectors missed: "
+        f"{counts['missed looks of detectors']:,.0f} of {counts['looks of detectors']:,.0f}, failed: "
+        f"{counts['failed detectors']:,.0f}; steps taken: {counts['steps']:,.0f} of {made:,.0f} that "
         f"were to be told; server {measured['cores']:.2f} cores"
     )
     return Outcome(not missed, seconds, told, _more(measured))
+
+
+def _is_seldom(counts: dict[str, float], what: str) -> bool:
+    """That one is missed; and that there are any."""
+    return counts[what] > 0 and counts[f"missed {what}"] <= _LATE_MAX * counts[what]
 
 
 def _p99(took_ms: list[float]) -> float:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import resource
+import shutil
 import socket
 import subprocess
 import time
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import httpx
 
 from acknowledged_writes import Writer
-from bench.torture.row import Outcome, Row
+from bench.torture.row import MISSES, Outcome, Row
 from bench.torture.tally import Tally
 from sample_now import write_now
 from servers import free_port, running, until
@@ -116,15 +117,29 @@ class _Server:
 
 
 @contextmanager
-def _server(folder: Path, *before: str, **environ: Any) -> Iterator[_Server]:
-    address = f"127.0.0.1:{free_port()}"
-    command = [*before, *TRILENS, "up", "--listen", address, "--data", str(folder / "data")]
-    with running(command, f"http://{address}/readyz", log=folder / "log", **environ) as process:
-        yield _Server(f"http://{address}", folder / "log", process.pid)
+def _server(folder: Path, *before: str, data: Path | None = None, **environ: Any) -> Iterator[_Server]:
+    address, log = f"127.0.0.1:{free_port()}", folder / "log"
+    command = [*before, *TRILENS, "up", "--listen", address, "--data", str(data or folder / "data")]
+    with running(command, f"http://{address}/readyz", log=log, **environ) as process:
+        yield _Server(f"http://{address}", log, process.pid)
+
+
+@contextmanager
+def _kept(disk: Path, place: Path) -> Iterator[None]:
+    """What is on a disk that goes with its mount, where something was missed."""
+    try:
+        yield
+    except MISSES:
+        shutil.copytree(disk, place, ignore=shutil.ignore_patterns("ballast"))
+        raise
 
 
 def _full(folder: Path, numbers: range) -> _Times:
-    with small_disk(folder / "small") as disk, _server(disk) as server:
+    with (
+        small_disk(folder / "small") as disk,
+        _kept(disk, folder / "kept"),
+        _server(folder, data=disk / "data") as server,
+    ):
         for _ in numbers:
             server.write_some()
             ballast = fill(disk)
@@ -206,8 +221,11 @@ def _delayed(pid: int, trace: Path) -> Iterator[None]:
 
 def _is_traced(pid: int) -> bool:
     """Every thread of it: they are attached to one after the other."""
-    told = (file.read_text(encoding="utf-8") for file in Path(f"/proc/{pid}/task").glob("*/status"))
-    return all("TracerPid:\t0\n" not in one for one in told)
+    for file in Path(f"/proc/{pid}/task").glob("*/status"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended meanwhile
+            if "TracerPid:\t0\n" in file.read_text(encoding="utf-8"):
+                return False
+    return True
 
 
 def _clock(folder: Path, numbers: range) -> _Times:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import httpx
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -11,6 +15,16 @@ if TYPE_CHECKING:
 
 
 _WHOLE: Final = 0.99  # a timer may end a moment early
+# What must hold did not; a server did not come up, did not answer in time, or with something else than it
+# should. Of anything else nobody can tell whose fault it is.
+MISSES: Final = (
+    AssertionError,
+    pytest.fail.Exception,
+    httpx.HTTPError,
+    TimeoutExpired,
+    LookupError,
+    ValueError,
+)
 
 
 class Wanted(NamedTuple):

@@ -19,10 +19,24 @@ def line(**fields: Any) -> bytes:
     return json.dumps({**HEADER, **fields}).encode() + b"\n"
 
 
+def nested(depth: int) -> dict[str, Any]:
+    """Every other one a list."""
+    found: Any = 0
+    for at in range(depth - 1):
+        found = {"a": found} if at % 2 else [found]
+    return {"a": found}
+
+
 def refusal(body: bytes) -> str:
     reading = read_lines(body)
     assert reading.lines == []
     return str(reading.refusal)
+
+
+def test_what_programs_tell_may_be_nested() -> None:
+    (read,) = read_lines(line(facts={"created_ms": 1, "config": nested(99)})).lines
+    assert read.facts is not None
+    assert read.facts.config == nested(99)
 
 
 def test_fields_that_nobody_knows_are_passed_over() -> None:
@@ -55,6 +69,8 @@ def test_fields_that_nobody_knows_are_passed_over() -> None:
         ({"artifacts": [{"n": 0, "t_ms": 1, "kind": "a", "name": "b", "base64": "?!"}]}, "base64"),
         ({"artifacts": [{"n": 0, "t_ms": 1, "kind": "a", "name": "b", "base64": "AAAA" * 350_000}]}, "bytes"),
         ({"end": {"t_ms": 1, "how": "exploded"}}, "$.end.how"),
+        ({"facts": {"created_ms": 1, "config": nested(200)}}, "config is nested more than 100 deep"),
+        ({"notes": [{"n": 0, "t_ms": 1, "kind": "a", "data": nested(200)}]}, "data is nested more than 100"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from itertools import islice
@@ -106,6 +107,12 @@ def test_the_version_is_of_the_harness_too() -> None:
     assert tried >= {"kill_server.py", "load.yaml", "acknowledged_writes.py", "main.py", "http_front.py"}
 
 
+def test_the_version_is_of_what_a_row_measures_with() -> None:
+    tried = {file.relative_to(ROOT).as_posix() for file in tried_by(ROW)}
+    assert tried >= {"bench/web/questions.py", "bench/targets.py", "bench/peers.py", "bench/intake.py"}
+    assert all((ROOT / file).is_file() for file in tried)
+
+
 def test_where_one_reader_is_tried_the_version_is_of_what_it_imports() -> None:
     """So that what ten minutes have found of it outlives a change of another part."""
     logs = dataclasses.replace(ROW, reader="bench.torture.fuzz.logs")
@@ -113,6 +120,7 @@ def test_where_one_reader_is_tried_the_version_is_of_what_it_imports() -> None:
     assert tried >= {
         "bench/torture/fuzz/logs.py",
         "bench/torture/fuzz/session.py",
+        "bench/torture/slope.py",
         "src/trilens/__init__.py",
         "src/trilens/diagnose/logs/signs.yml",
         "src/trilens/model/errors.py",
@@ -169,7 +177,14 @@ def test_a_whole_result_stays_until_another_is_as_certain(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "error", [AssertionError("lost"), pytest.fail.Exception("lost"), httpx.ReadTimeout("lost")], ids=repr
+    "error",
+    [
+        AssertionError("lost"),
+        pytest.fail.Exception("lost"),
+        httpx.ReadTimeout("lost"),
+        ValueError("lost"),  # an answer that is no JSON
+    ],
+    ids=repr,
 )
 def test_what_was_missed_stays_missed_however_it_goes_on(tmp_path: Path, error: BaseException) -> None:
     row = row_that(error, HELD, HELD)
@@ -178,6 +193,14 @@ def test_what_was_missed_stays_missed_however_it_goes_on(tmp_path: Path, error: 
     again = ran(row, tmp_path, resume=True)
     assert (again["passed"], again["told"]) == (False, "lost; all well")
     assert ran(row, tmp_path)["passed"], "it was begun anew"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("data"), subprocess.TimeoutExpired("trilens doctor", 60)], ids=repr
+)
+def test_an_answer_that_is_another_or_none_is_a_miss(tmp_path: Path, error: BaseException) -> None:
+    assert ran(row_that(error), tmp_path)["was_run"]
+    assert "**missed**" in shown(tmp_path)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError("strace"), pytest.skip.Exception("no mount")], ids=repr)
@@ -383,6 +406,33 @@ def test_a_fuzzer_that_crashes_again_and_again_is_stopped(
     assert (tmp_path / "findings" / "crash-1.input").read_bytes() == b"what it read last"
 
 
+SLOW_TO_BEGIN = """
+import sys, time
+from bench.torture.fuzz import session
+from bench.torture.fuzz.target import Target
+from hypothesis import strategies as st
+
+began = []
+
+def slowly(data):
+    if not began:
+        began.append(time.sleep(1.5))
+    return data
+
+target = Target("slow", "", lambda data: None, lambda: [b""], lambda: st.binary().map(slowly))
+session.BY_NAME = {"slow": target}
+session.main()
+"""
+
+
+def test_what_takes_long_to_draw_its_first_input_is_no_crash(tmp_path: Path) -> None:
+    """libFuzzer's own clock, which runs meanwhile, ends nothing."""
+    program = [sys.executable, "-c", SLOW_TO_BEGIN, "slow", "shaped", str(tmp_path), "3"]
+    ran = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert [*(tmp_path / "findings").iterdir()] == []
+
+
 def test_memory_is_that_of_the_server_that_lived_longest(tmp_path: Path) -> None:
     assert http_api.memory_of(tmp_path) is None
     for name, rise in (("1", 0.0), ("2", 5.0)):
@@ -426,6 +476,19 @@ def test_the_recent_window_is_no_growth(tmp_path: Path, monkeypatch: pytest.Monk
     assert looked(1) - looked(1e9) == pytest.approx(1_000, abs=100)
 
 
+def test_a_schema_that_cannot_be_had_is_a_miss_and_stands_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(command: list[str], **_: Any) -> None:
+        (report,) = (one.partition("=")[2] for one in command if one.startswith("--report-json-path="))
+        Path(report).write_text(json.dumps({"operations": None, "running_time": None}))
+
+    monkeypatch.setattr(http_api.subprocess, "run", asked)
+    with pytest.raises(AssertionError, match="schema could not be had"):
+        http_api._session("http://x", tmp_path, 10)
+    assert not [*tmp_path.glob("session-*")]
+
+
 @pytest.mark.parametrize(("length", "passed"), [(600, False), (60, True)])
 def test_a_whole_run_that_has_not_seen_memory_has_not_held(
     tmp_path: Path, length: float, *, passed: bool
@@ -467,7 +530,9 @@ def measured(**more: Any) -> dict[str, Any]:
 
 
 def counted(**more: float) -> dict[str, float]:
-    return dict.fromkeys(load._COUNTED, 0.0) | {"scrapes": 240.0, "steps": 1_024 * 3_600 / 2.17} | more
+    known = {"scrapes": 240.0, "steps": 1_024 * 3_600 / 2.17}
+    known |= {"passes over rules": 1_000.0, "looks of detectors": 720.0}
+    return dict.fromkeys(load._COUNTED, 0.0) | known | more
 
 
 @pytest.mark.parametrize(
@@ -484,6 +549,11 @@ def counted(**more: float) -> dict[str, float]:
         ({"counts": counted(dropped=1.0)}, "something was dropped"),
         ({"counts": counted(scrapes=230.0)}, "scrapes were left out"),
         ({"counts": counted(steps=1_024 * 1_400.0)}, "steps were not taken"),
+        ({"counts": counted(**{"failed rules": 1})}, "rules failed"),
+        ({"counts": counted(**{"missed passes over rules": 11})}, "rules were late"),
+        ({"counts": counted(**{"failed detectors": 1})}, "detectors failed"),
+        ({"counts": counted(**{"missed looks of detectors": 8})}, "detectors were late"),
+        ({"counts": counted(**{"looks of detectors": 0})}, "detectors were late"),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )

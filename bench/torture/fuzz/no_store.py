@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trilens.model.series import AppendOutcome
+from trilens.store.run_commits import as_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ class NoSamples:
 
 class NoRuns:
     def commit(self, commit: RunCommit) -> None:
-        pass
+        as_tables(commit)  # what a store would write
 
     def heard(self, process: RankProcess) -> None:
         pass

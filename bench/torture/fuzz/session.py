@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 BYTES: Final = "bytes"
 _LONGEST: Final = 1 << 16
 _MOST_MB: Final = 4_096
+_NEVER_S: Final = 86_400
 
 
 def shaped(target: Target, try_one: Callable[[bytes], None]) -> Callable[[bytes], Any]:
@@ -64,9 +65,11 @@ def main() -> None:
         sys.argv[0],
         str(corpus),
         f"-max_total_time={max(1, round(float(seconds)))}",
-        # libFuzzer's own clock is the alarm that each input has (target.py). What hangs in C, where Python
-        # does not get to look at an alarm, is ended by faulthandler.
-        "-timeout=0",
+        # The clock that counts is the alarm that each input has (target.py); what hangs in C, where Python
+        # does not get to look at an alarm, is ended by faulthandler. libFuzzer's own would count what
+        # hypothesis takes to begin, too; with 0 it is a second.
+        f"-timeout={_NEVER_S}",
+        f"-report_slow_units={_NEVER_S}",
         f"-rss_limit_mb={_MOST_MB}",
         f"-artifact_prefix={folder / 'findings'}/",
         f"-max_len={_LONGEST}",

@@ -88,7 +88,7 @@ class RunCommits:
 
     def write(self, commit: RunCommit) -> None:
         """On disk on return. After a StoreError nothing of it counts, and it may be written again."""
-        tables = _arrow(commit)
+        tables = as_tables(commit)
         with self._lock:
             self._undo_failed()
             self._delete_late()
@@ -181,7 +181,7 @@ class RunCommits:
             self._given_up = [one for one in self._given_up if now_s < one.until_s]
 
 
-def _arrow(commit: RunCommit) -> list[tuple[RunTable, pa.Table]]:
+def as_tables(commit: RunCommit) -> list[tuple[RunTable, pa.Table]]:
     made: list[tuple[RunTable, Iterable[tuple[object, ...]]]] = [
         (RUNS, map(facts_row, commit.facts)),
         (PROCESSES, map(process_row, commit.processes)),

@@ -31,6 +31,21 @@ LongText = Annotated[str, Meta(max_length=262_144)]
 Value = float | Literal["NaN", "Infinity", "-Infinity"]
 _MAX_NAMES: Final = 1_000  # of phases or of values in one batch
 _MAX_ARTIFACT_BYTES: Final = 1 << 20
+_MAX_NESTING: Final = 100  # what is written down again must not be deeper than any stack that does that
+
+
+def _check_nesting(what: str, told: dict[str, Any]) -> None:
+    within: list[Any] = [told]
+    for _ in range(_MAX_NESTING):
+        within = [
+            inner
+            for one in within
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not within:
+            return
+    raise ValueError(f"{what} is nested more than {_MAX_NESTING} deep")
 
 
 class TrackerTold(Struct):
@@ -49,6 +64,9 @@ class FactsTold(Struct):
     total_steps: Count | None = None
     trackers: list[TrackerTold] = []
     source: Name = "sdk"
+
+    def __post_init__(self) -> None:
+        _check_nesting("config", self.config)
 
 
 class ProcessTold(Struct):
@@ -156,6 +174,9 @@ class NoteTold(Struct):
     text: LongText = ""
     step: Count | None = None
     data: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        _check_nesting("data", self.data)
 
 
 class ArtifactTold(Struct):
