@@ -18,6 +18,7 @@ Json = dict[str, Any]
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "trilens"
 VALUES = CHART / "values.yaml"
+SCHEMA = CHART / "values.schema.json"
 BESIDE = CHART / "values-beside-prometheus.yaml"
 ALONE = CHART / "values-alone.yaml"
 LARGE = CHART / "values-large.yaml"

@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from chart import CASES, pod_of, template
-from chart_settings import AGENTS_ALONE, EVERYTHING
+from chart import pod_of, template
+from chart_settings import RENDERINGS
 
 from node_js import node, node_modules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 Json = dict[str, Any]
 
@@ -28,13 +27,6 @@ _CHECKS = Path(__file__).with_name("models.mjs")
 _PACKAGES = {
     "monitoring.coreos.com": "@kubernetes-models/prometheus-operator",
     "keda.sh": "@kubernetes-models/keda",
-}
-RENDERINGS: dict[str, Callable[[], tuple[Json, ...]]] = {
-    **{file.stem: partial(template, values=file) for file in CASES},
-    "everything": partial(
-        template, *EVERYTHING, "keda.services[0].namespace=ml", "prometheusRule.enabled=true"
-    ),
-    "agents alone": partial(template, *AGENTS_ALONE),
 }
 
 

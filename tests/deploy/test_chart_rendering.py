@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from trilens.cli.rule_export import Format, Placed, exported
 from trilens.collect.relabel import RelabelConfig, relabel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 ROOT = CHART.parents[2]
@@ -242,16 +244,62 @@ def test_dashboards_lead_to_where_people_reach_it(settings: str, address: str) -
     assert [one["query"] for one in variables if one["name"] == "trilens"] == [address]
 
 
+# Groups that Kubernetes is given as they are, with one comment for all that is in them.
+EXPLAINED_AS_ONE = ("resources", "probes", "podSecurityContext", "securityContext", "updateStrategy")
+
+
 def test_every_value_is_explained() -> None:
-    """By a comment on its line or above it; of a group, by one on or in it."""
-    bare, above = [], False
-    lines = VALUES.read_text().splitlines()
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        told = above or "#" in line or following.strip().startswith("#")
-        if line and not line.startswith((" ", "#")) and not told:
-            bare.append(line)
-        above = line.startswith("#")
-    assert bare == []
+    """On its line or directly above it; `enabled`, and what is in a group that is one value, by the group."""
+    assert [one for one, told in _explained(VALUES.read_text().splitlines()) if not told] == []
+
+
+def test_what_is_not_explained_is_found() -> None:
+    text = """
+# Above a group is not of what is in it.
+a:
+  one: 1
+  two: 2  # on its line
+  # Directly above.
+  three: 3
+  four: 4
+b: # of what turns it on
+  enabled: true
+  resources:
+    limits: {memory: 1Gi}
+# Of all in it.
+probes:
+  liveness: {periodSeconds: 1}
+# A list.
+tolerations:
+  - operator: Exists
+mounts:
+  - name: a
+"""
+    bare = [one for one, told in _explained(text.splitlines()) if not told]
+    assert bare == ["a.one", "a.four", "b.resources.limits", "mounts"]
+
+
+def _explained(lines: list[str]) -> Iterator[tuple[str, bool]]:
+    """Each value that is no group of others, and whether a comment is about it."""
+    above = False
+    groups: list[tuple[int, str, bool]] = []  # how far in, name, and whether a comment is about it
+    for line in lines:
+        if line.strip().startswith("- "):  # of a list, which is one value
+            yield ".".join(one for _, one, _ in groups), groups[-1][2]
+        key = re.match(r"( *)(\w+):(.*)", line)
+        if key is None:
+            above = line.strip().startswith("#")
+            continue
+        depth, name, value = len(key[1]), key[2], key[3].partition(" #")[0].strip()
+        groups = [group for group in groups if group[0] < depth]
+        told = above or " #" in line
+        above = False
+        if not value:
+            groups.append((depth, name, told))
+            continue
+        of_group = any(known and one in EXPLAINED_AS_ONE for _, one, known in groups)
+        turned_on = name == "enabled" and bool(groups) and groups[-1][2]
+        yield ".".join([*(one for _, one, _ in groups), name]), told or of_group or turned_on
 
 
 def _dashboards(chart: Path) -> list[dict[str, Any]]:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from chart import ALONE, BESIDE, LARGE, VALUES, of_kind, one_of, pod_of, refusal, settings_of, template
+from chart import (
+    ALONE,
+    BESIDE,
+    LARGE,
+    SCHEMA,
+    VALUES,
+    of_kind,
+    one_of,
+    pod_of,
+    refusal,
+    settings_of,
+    template,
+)
 
 from trilens import __version__
 from trilens.diagnose.scheduling.nodes import GPU_LABELS
@@ -23,7 +36,7 @@ EFFECTS = [
     for together in yaml.safe_load_all(_WRITTEN.replace("VERSION", __version__))
     for effect in together
 ]
-HANDED_ON = ("resources", "probes", "podSecurityContext", "securityContext", "affinity", "updateStrategy")
+HANDED_ON = ("resources", "podSecurityContext", "securityContext", "affinity", "updateStrategy")
 PLACES = {
     "server": ("StatefulSet", "spec", "template", "spec"),
     "agent": ("DaemonSet", "spec", "template", "spec"),
@@ -48,11 +61,24 @@ def test_every_value_is_tried() -> None:
         end = next((n for n, key in enumerate(keys, 1) if key in HANDED_ON), len(keys))
         return ".".join(keys[:end])
 
-    words = [word.partition("=")[0] for effect, _ in EFFECTS for word in effect["set"].split(",")]
-    tried = {known_as(word) for word in words}
+    tried = {known_as(word) for word in _set()}
     values = {known_as(value) for value in values_of(yaml.safe_load(VALUES.read_text()))}
     untried = {one for one in values - tried if not any(word.startswith(f"{one}.") for word in tried)}
     assert {one for one in untried if not one.endswith(".check")} == set()
+
+
+@pytest.mark.parametrize("group", ["secretMounts", "keda.services", "image.pullSecrets"])
+def test_every_value_of_an_entry_is_tried(group: str) -> None:
+    """Which values.yaml does not have, as its lists are empty."""
+    known = json.loads(SCHEMA.read_text())
+    for name in group.split("."):
+        known = known["properties"][name]
+    tried = {word.removeprefix(f"{group}[0].") for word in _set() if word.startswith(f"{group}[0].")}
+    assert tried == known["items"]["properties"].keys()
+
+
+def _set() -> list[str]:
+    return [word.partition("=")[0] for effect, _ in EFFECTS for word in effect["set"].split(",")]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +120,11 @@ def test_every_value_is_tried() -> None:
         ("secret.serverTokenKey=token,secret.agentTokenKey=token", "secret.agentTokenKey"),
         ("server.replicas=2", "set config.storage.url"),
         ("server.replicas=2,config.storage.url=u,server.persistence.existingClaim=c", "for one replica"),
+        (
+            "server.persistence.enabled=false,server.persistence.existingClaim=c",
+            "server.persistence.existingClaim",
+        ),
+        ("server.serviceAccount.create=false", "server.serviceAccount.name"),
         ("server.enabled=false", "secret.existingSecret"),
         ("server.enabled=false,agent.enabled=false,secret.existingSecret=s", "one of them at least"),
         (
@@ -161,6 +192,38 @@ def test_a_proxy_of_yours_is_another_than_the_ingress() -> None:
     ingress = "server.ingress.enabled=true,server.ingress.host=t.example,server.ingress.from={10.1.0.0/16}"
     settings = settings_of(template(ingress, "config.access.proxy.trusted={10.2.0.0/16}"))
     assert settings["access"]["proxy"] == {"trusted": ["10.2.0.0/16"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "how"),
+    [
+        ("caKey=", {"serverName": "trilens.observability.svc"}),
+        (
+            "caKey=mine.crt",
+            {
+                "serverName": "trilens.observability.svc",
+                "ca": {"secret": {"name": "cert", "key": "mine.crt"}},
+            },
+        ),
+    ],
+)
+def test_prometheus_checks_the_certificate_of_the_server(given: str, how: Json) -> None:
+    objects = template(f"serviceMonitor.enabled=true,server.tls.secretName=cert,server.tls.{given}")
+    endpoints = one_of(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert [one["tlsConfig"] for one in endpoints] == [how] * len(endpoints)
+
+
+@pytest.mark.parametrize("given", ["ca.configMap.name=mine", "caFile=/ca.crt", "insecureSkipVerify=true"])
+def test_an_authority_that_is_given_is_the_only_one(given: str) -> None:
+    """Prometheus's operator refuses a monitor with two."""
+    settings = f"serviceMonitor.enabled=true,server.tls.secretName=cert,serviceMonitor.tlsConfig.{given}"
+    (endpoint, *_) = one_of(template(settings), "ServiceMonitor")["spec"]["endpoints"]
+    assert "secret" not in endpoint["tlsConfig"].get("ca", {})
+
+
+def test_without_roles_the_server_may_have_the_account_of_all_pods() -> None:
+    objects = template("rbac.create=false,server.serviceAccount.create=false")
+    assert pod_of(objects, "StatefulSet")["serviceAccountName"] == "default"
 
 
 def test_pods_listen_where_they_are_asked() -> None:

@@ -27,7 +27,16 @@ PATIENCE_S: Final = 400.0  # rules build on rules, each a minute apart; and the 
 _LOOK_AGAIN_S: Final = 5.0
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
-_SERVICE: Final = {"cluster": "c1", "namespace": "serving", "pod": "chat-0", "job": "chat", "instance": "a"}
+# What somebody chooses on the boards, which is what all that is told below is of.
+ONE_OF_EACH: Final = {
+    "cluster": "c1",
+    "team": "vision",
+    "namespace": "research",
+    "workload": "train",
+    "model": "m",
+    "instance": "trilens-0:9333",
+}
+_SERVICE: Final = {"cluster": "c1", "namespace": "research", "pod": "train-0", "job": "chat", "instance": "a"}
 _ITSELF: Final = {"job": "trilens", "instance": "trilens-0:9333"}
 _BUDGET: Final = {"of": "team", "name": "vision", "currency": "USD"}
 _CONTAINER: Final = {"cluster": "c1", "namespace": "research", "pod": "train-0", "container": "main"}
@@ -37,6 +46,7 @@ _POD: Final = {
     "pod": "train-0",
     "workload": "train",
     "kind": "Job",
+    "team": "vision",
 }
 
 
@@ -76,9 +86,9 @@ ONLY_IN_TROUBLE: Final[dict[tuple[str, str, int], Trouble]] = {
     ("inference", "Requests that fail", 0): Trouble(
         "the demo's servers are vLLM, which counts no failures",
         (
-            ("tgi_queue_size", _SERVICE, 0.0),
-            ("tgi_request_count", _SERVICE, 600.0),
-            ("tgi_request_failure", {**_SERVICE, "err": "overloaded"}, 60.0),
+            ("nv_inference_request_success", {**_SERVICE, "model": "m", "version": "1"}, 600.0),
+            ("nv_inference_request_failure", {**_SERVICE, "model": "m", "version": "1"}, 60.0),
+            _HELD,
         ),
     ),
     ("inference", "Requests that fail", 1): Trouble(
@@ -91,11 +101,7 @@ ONLY_IN_TROUBLE: Final[dict[tuple[str, str, int], Trouble]] = {
                 {**_SERVICE, "reporter": "destination", "response_code": "503"},
                 600.0,
             ),
-            (
-                "trilens_workload_pod_info",
-                {**_POD, "namespace": "serving", "pod": "chat-0", "workload": "chat"},
-                0.0,
-            ),
+            _HELD,
         ),
     ),
     ("cost", "Spent of the budget", 0): Trouble(
@@ -132,21 +138,34 @@ CHOICES: Final = {
     "inference": "trilens:inference_request_duration:seconds",
     "itself": 'trilens_build_info{job="trilens"}',
 }
-NOT_OF_EACH: Final = {
-    ("workload", "Alerts about them", 0): "nothing need be wrong with the one that was chosen",
-    ("workload", "Findings about them", 0): "the same",
+_ABOUT: Final = {name: _POD[name] for name in ("cluster", "namespace", "kind", "workload")}
+_RUNS: Final = ("trilens_workload_phase", {**_ABOUT, "team": "vision", "phase": "running"}, 0.0)
+NOT_OF_EACH: Final[dict[tuple[str, str, int], Trouble]] = {
+    ("workload", "Alerts about them", 0): Trouble(
+        "nothing need be wrong with the one that was chosen",
+        (("ALERTS", {**_ABOUT, "alertname": "GpuHot", "alertstate": "firing"}, 0.0), _RUNS),
+    ),
+    ("workload", "Findings about them", 0): Trouble(
+        "the same", (("trilens_finding", {**_ABOUT, "team": "", "finding": "stall"}, 0.0), _RUNS)
+    ),
 }
+TROUBLE: Final = {**ONLY_IN_TROUBLE, **NOT_OF_EACH}
 
 
 def _key(one: Asked) -> tuple[str, str, int]:
     return one.board, one.panel, one.number
 
 
-@pytest.mark.parametrize("key", ONLY_IN_TROUBLE, ids=lambda key: " ".join(map(str, key)))
+def _one(_selector: str, label: str) -> list[str]:
+    return [ONE_OF_EACH[label]]
+
+
+@pytest.mark.parametrize("key", TROUBLE, ids=lambda key: " ".join(map(str, key)))
 def test_a_panel_about_trouble_shows_it(key: tuple[str, str, int]) -> None:
+    """Of all, and of the one that has it: with all chosen a label that is asked for in vain is not seen."""
     (expr,) = [one.expr for one in asked() if _key(one) == key]
     source, at_ms = MemorySource(), 7 * _HOUR_MS
-    for name, labels, by_hour in ONLY_IN_TROUBLE[key].told:
+    for name, labels, by_hour in TROUBLE[key].told:
         times = range(0, at_ms + 1, _MINUTE_MS)
         start = 1.0 if by_hour >= 0 else 1e11
         samples = [(t_ms, start + by_hour * t_ms / _HOUR_MS) for t_ms in times]
@@ -154,9 +173,10 @@ def test_a_panel_about_trouble_shows_it(key: tuple[str, str, int]) -> None:
     recorder = Recorder(source)
     for back in (2, 1, 0):  # a rule may build on what one of a later file records
         recorder.evaluate(at_ms - back * _MINUTE_MS)
-    variables = chosen(boards()[key[0]], everything)
-    answer = Engine(source).instant(filled(expr, variables), at_ms, QueryGuard())
-    assert len(answer.labels) > 0
+    for values in (everything, _one):
+        variables = chosen(boards()[key[0]], values)
+        answer = Engine(source).instant(filled(expr, variables), at_ms, QueryGuard())
+        assert len(answer.labels) > 0, variables
 
 
 def _shown(board: str, panel: str, told: Told) -> list[float]:

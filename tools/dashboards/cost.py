@@ -132,19 +132,25 @@ _WHO: Final = Section(
     ),
 )
 
+
+def _budgets(series: str) -> str:
+    """Those of other teams than the chosen ones are nobody's here; what is of no team is everybody's."""
+    return f'{series}{{of!="team"}} or {series}{{of="team", name=~"$team"}}'
+
+
 _BUDGETS: Final = Section(
     "Budgets",
     (
         chart(
             "Spent of the budget",
-            [Line("trilens:budget_spent:ratio", "{{of}} {{name}}")],
+            [Line(_budgets("trilens:budget_spent:ratio"), "{{of}} {{name}}")],
             units.PercentUnit,
             "Of this month; there where `budgets` is set.",
             levels=Levels(0.8, 0.9),
         ),
         chart(
             "Expected by the end of the month",
-            [Line("trilens:budget_expected:ratio", "{{of}} {{name}}")],
+            [Line(_budgets("trilens:budget_expected:ratio"), "{{of}} {{name}}")],
             units.PercentUnit,
             "At the mean of the last days; absent while too little is known.",
             levels=Levels(0.9, 1),

@@ -14,6 +14,16 @@ _OF: Final = f'{_C}, namespace=~"$namespace", workload=~"$workload"'
 _M: Final = f'{_OF}, model=~"$model"'
 _NAME: Final = "{{namespace}}/{{workload}} {{model}}"
 _SERVER: Final = "trilens:inference_requests:per_second"
+_AVAILABILITY: Final = "trilens:inference_availability:ratio"
+_MADE: Final = f'trilens:inference_tokens:per_second{{{_OF}, token="completion"}}'
+_SERVES: Final = f"and on (cluster, namespace, workload) {_SERVER}{{{_M}}}"
+
+
+def _that_serve(series: str) -> str:
+    """Where series have no label `model`: those of services that serve the chosen ones, or did within a day:
+    one that is down serves none. While none is chosen all, also of whom no model is known."""
+    of_services = f"and on (cluster, namespace, workload, job) last_over_time({_SERVER}{{{_M}}}[1d])"
+    return f"{series}{{{_M}}} or {series}{{{_OF}}} {of_services}"
 
 
 def _quantiles(series: str) -> list[Line]:
@@ -35,7 +45,7 @@ _NOW: Final = Section(
         ),
         number(
             "Availability",
-            f"min(trilens:inference_availability:ratio{{{_OF}}})",
+            f"min({_that_serve(_AVAILABILITY)})",
             units.PercentUnit,
             "Of the worst service: 0 while no replica answers, else the requests that did not fail.",
             Levels(0.999, 0.99),
@@ -62,9 +72,8 @@ _NOW: Final = Section(
         ),
         number(
             "A million tokens cost",
-            f"sum(trilens_workload_cost_rate_per_hour{{{_OF}}}"
-            f" and on (cluster, namespace, workload) {_SERVER})"
-            f' / (sum(trilens:inference_tokens:per_second{{{_OF}, token="completion"}}) * 3600 / 1e6)',
+            f"sum(trilens_workload_cost_rate_per_hour{{{_OF}}} {_SERVES})"
+            f" / (sum({_MADE} {_SERVES}) * 3600 / 1e6)",  # of all its models: a server has one price
             units.Short,
             "Tokens made, of what their servers cost now; in the currency of your prices.",
             decimals=2,
@@ -85,6 +94,7 @@ _ANSWERS: Final = Section(
             "Requests that fail",
             [
                 Line(f"max by (namespace, workload, model) (trilens:inference_errors:ratio{{{_M}}})", _NAME),
+                # A proxy knows no models, and a gateway no workload either.
                 Line(
                     f"max by (namespace, workload) (trilens:inference_http_errors:ratio{{{_OF}}})",
                     "{{namespace}}/{{workload}}, by a proxy",
@@ -98,7 +108,7 @@ _ANSWERS: Final = Section(
             "Replicas that answer",
             [
                 Line(
-                    f"min by (namespace, workload) (trilens:inference_up:ratio{{{_OF}}})",
+                    f"min by (namespace, workload) ({_that_serve('trilens:inference_up:ratio')})",
                     "{{namespace}}/{{workload}}",
                 )
             ],
@@ -110,7 +120,7 @@ _ANSWERS: Final = Section(
             "Availability by service",
             [
                 Line(
-                    f"min by (namespace, workload) (trilens:inference_availability:ratio{{{_OF}}})",
+                    f"min by (namespace, workload) ({_that_serve(_AVAILABILITY)})",
                     "{{namespace}}/{{workload}}",
                 )
             ],
@@ -197,8 +207,7 @@ _LOAD: Final = Section(
             "Utilization of their GPUs",
             [
                 Line(
-                    f'trilens:workload_gpu_utilization:ratio{{{_OF}, over="mean"}}'
-                    f" and on (cluster, namespace, workload) {_SERVER}",
+                    f'trilens:workload_gpu_utilization:ratio{{{_OF}, over="mean"}} {_SERVES}',
                     "{{namespace}}/{{workload}}",
                 )
             ],
@@ -210,8 +219,7 @@ _LOAD: Final = Section(
             "Money an hour",
             [
                 Line(
-                    f"sum by (namespace, workload) (trilens_workload_cost_rate_per_hour{{{_OF}}}"
-                    f" and on (cluster, namespace, workload) {_SERVER})",
+                    f"sum by (namespace, workload) (trilens_workload_cost_rate_per_hour{{{_OF}}} {_SERVES})",
                     "{{namespace}}/{{workload}}",
                 )
             ],

@@ -11,11 +11,22 @@ from tools.dashboards.panels import Levels, Line, chart, listing, number
 
 _OF: Final = 'cluster=~"$cluster", namespace=~"$namespace", workload=~"$workload"'
 _W: Final = f'{_OF}, team=~"$team"'
+_PHASE: Final = "trilens_workload_phase"
+_MEAN, _LEAST, _MOST = (f', over="{over}"' for over in ("mean", "least", "most"))
+_FIRING: Final = ', alertstate="firing"'
 _NAME: Final = "{{namespace}}/{{workload}}"
 _PAGE: Final = link(
     "This workload in Trilens",
     f"${{trilens}}/workloads/{field('cluster')}/{field('namespace')}/{field('kind')}/{field('workload')}",
 )
+
+
+def _theirs(series: str, only: str = "") -> str:
+    """Where series need not have a label `team`: those of workloads of the chosen ones. While none is chosen
+    all, also what is about no workload."""
+    of_workloads = f"and on (cluster, namespace, kind, workload) {_PHASE}{{{_W}}}"
+    return f"{series}{{{_W}{only}}} or {series}{{{_OF}{only}}} {of_workloads}"
+
 
 _VARIABLES: Final = (
     CLUSTER,
@@ -37,11 +48,13 @@ _VARIABLES: Final = (
 _NOW: Final = Section(
     "Now",
     (
-        number("Workloads", f"count(trilens_workload_phase{{{_W}}})", units.Short, "That are not over."),
-        number("GPUs", f"sum(trilens:workload_gpus:count{{{_OF}}})", units.Short, "That tell of themselves."),
+        number("Workloads", f"count({_PHASE}{{{_W}}})", units.Short, "That are not over."),
+        number(
+            "GPUs", f"sum({_theirs('trilens:workload_gpus:count')})", units.Short, "That tell of themselves."
+        ),
         number(
             "Utilization",
-            f'avg(trilens:workload_gpu_utilization:ratio{{{_OF}, over="mean"}})',
+            f"avg({_theirs('trilens:workload_gpu_utilization:ratio', _MEAN)})",
             units.PercentUnit,
             "Some kernel ran, no more: a hung collective shows 100 %.",
             Levels(0.5, 0.3),
@@ -118,7 +131,7 @@ _GPUS: Final = Section(
     (
         chart(
             "Utilization of the least busy GPU",
-            [Line(f'trilens:workload_gpu_utilization:ratio{{{_OF}, over="least"}}', _NAME)],
+            [Line(_theirs("trilens:workload_gpu_utilization:ratio", _LEAST), _NAME)],
             units.PercentUnit,
             "One GPU that does nothing holds up a whole job.",
             most=1,
@@ -140,20 +153,20 @@ _GPUS: Final = Section(
         ),
         chart(
             "Power",
-            [Line(f'trilens:workload_gpu_power:watts{{{_OF}, over="mean"}}', _NAME)],
+            [Line(_theirs("trilens:workload_gpu_power:watts", _MEAN), _NAME)],
             units.Watt,
             "The mean of its GPUs. Low power at high utilization is a hang.",
         ),
         chart(
             "Temperature of the hottest GPU",
-            [Line(f'trilens:workload_gpu_temperature:celsius{{{_OF}, over="most"}}', _NAME)],
+            [Line(_theirs("trilens:workload_gpu_temperature:celsius", _MOST), _NAME)],
             units.Celsius,
             "The clock falls beyond about 85 C.",
             levels=Levels(80, 88),
         ),
         chart(
             "Clock of the slowest GPU",
-            [Line(f'trilens:workload_sm_clock:hertz{{{_OF}, over="least"}}', _NAME)],
+            [Line(_theirs("trilens:workload_sm_clock:hertz", _LEAST), _NAME)],
             units.Hertz,
             "The slowest GPU sets the pace of all ranks.",
         ),
@@ -203,14 +216,14 @@ _TROUBLE: Final = Section(
     (
         listing(
             "All of them",
-            f"sum by (cluster, namespace, kind, workload, team, phase) (trilens_workload_phase{{{_W}}} == 1)",
+            f"sum by (cluster, namespace, kind, workload, team, phase) ({_PHASE}{{{_W}}} == 1)",
             "With the phase that each is in.",
             {"workload": _PAGE},
         ),
         listing(
             "Alerts about them",
             "sum by (alertname, severity, cluster, namespace, kind, workload) "
-            f'(ALERTS{{{_OF}, alertstate="firing"}})',
+            f"({_theirs('ALERTS', _FIRING)})",
             "What fires now.",
             {"workload": _PAGE},
             value="how many",
@@ -218,7 +231,7 @@ _TROUBLE: Final = Section(
         listing(
             "Findings about them",
             "sum by (finding, cause, severity, cluster, namespace, kind, workload, rank, node) "
-            f"(trilens_finding{{{_OF}}})",
+            f"({_theirs('trilens_finding')})",
             "What the detectors see now, with the rank where one is to blame.",
             {"workload": _PAGE},
         ),

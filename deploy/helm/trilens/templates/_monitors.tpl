@@ -7,7 +7,7 @@ interval: {{ . }}
 {{- end }}
 {{- if eq .port "http" }}
 scheme: {{ include "trilens.scheme" .root }}
-{{- with $monitor.tlsConfig }}
+{{- with include "trilens.serverTls" .root | fromYaml }}
 tlsConfig: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- else }}
@@ -36,6 +36,24 @@ authorization:
     key: {{ ternary "reader-token" .root.Values.secret.serverTokenKey (include "trilens.hasReader" .root | eq "true") }}
     {{- end }}
     {{- end }}
+{{- end }}
+
+{{/* How a Prometheus checks the server's certificate: it asks pods by their addresses, which no certificate has. What is said of an
+     authority takes the place of the Secret's, since two are refused. */}}
+{{- define "trilens.serverTls" -}}
+{{- $given := .Values.serviceMonitor.tlsConfig | default dict }}
+{{- $how := dict }}
+{{- with .Values.server.tls }}
+{{- if .secretName }}
+{{- $_ := set $how "serverName" (printf "%s.%s.svc" (include "trilens.fullname" $) $.Release.Namespace) }}
+{{- if and .caKey (not (or $given.ca $given.caFile $given.insecureSkipVerify)) }}
+{{- $_ := set $how "ca" (dict "secret" (dict "name" .secretName "key" .caKey)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if or $how $given }}
+{{- toYaml (mergeOverwrite $how (deepCopy $given)) }}
+{{- end }}
 {{- end }}
 
 {{/* What is told of others has their labels or none: a GPU that no pod holds must not seem to be held by the one that tells it. */}}
