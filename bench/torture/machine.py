@@ -235,7 +235,7 @@ def _clock(folder: Path, numbers: range) -> _Times:
         raise RuntimeError("needs libfaketime: Debian's package faketime")
     offset = folder / "offset"
     offset.write_text("+0\n", encoding="utf-8")
-    environ = {
+    environ: dict[str, Any] = {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(offset),
         "FAKETIME_NO_CACHE": "1",
