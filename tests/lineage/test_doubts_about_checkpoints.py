@@ -75,6 +75,19 @@ def test_a_checkpoint_that_nobody_wrote() -> None:
     assert [part[1:] for part in told.parts] == [(0, 1, 7), (1, 8, 10)]
 
 
+def test_what_nobody_wrote_loaded_at_the_end_and_written_again() -> None:
+    """What is in it is not known, and that is not nothing."""
+    job = Job()
+    job.start(2)
+    job.train(10)
+    saved = job.save()
+    job.load(replace(saved, record=replace(saved.record, path="/elsewhere", step=7)))
+    job.save(path="/result")
+    told = inside(job)
+    assert [doubt.code for doubt in told.doubts] == ["checkpoint-unknown"]
+    assert told.parts == ()
+
+
 def test_steps_that_are_counted_when_done_and_a_checkpoint_that_nobody_wrote() -> None:
     """It was named after step 8, and step 8 is the next that was done."""
     job = Job(counts_done=True)

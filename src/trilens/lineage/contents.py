@@ -135,6 +135,8 @@ def _doubts(history: History, one: Checkpoint, parts: Sequence[Part]) -> list[Do
                 "trilens runs show says what the SDK lost",
             )
         )
+    if (loaded := history.written_again(one.record)) is not None:
+        found += loaded.doubts
     for part in parts:
         there = history.of_run(part.run)
         stretch = there.stretches[part.stretch]

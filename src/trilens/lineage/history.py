@@ -147,12 +147,18 @@ class History:
         return self._inside[key]
 
     def _leading_to(self, one: CheckpointRecord) -> tuple[Part, ...]:
-        if (load := self._loaded_just_before(one)) is not None:
-            written = [other for other in self.written if other.start_ms <= load.start_ms]
-            source = loaded_from(load, written, self._elsewhere).written
+        if (loaded := self.written_again(one)) is not None:
+            source = loaded.written
             return self.of_run(source.run).inside(source) if source is not None else ()
         index = self.stretch_of(one)
         return self.until(index, self.last_step_in(one)) if index >= 0 else ()
+
+    def written_again(self, one: CheckpointRecord) -> Origin | None:
+        """Where it came from, if it was loaded after the last step and is what was loaded."""
+        if (load := self._loaded_just_before(one)) is None:
+            return None
+        written = [other for other in self.written if other.start_ms <= load.start_ms]
+        return loaded_from(load, written, self._elsewhere)
 
     def _loaded_just_before(self, one: CheckpointRecord) -> CheckpointRecord | None:
         """The best checkpoint is often loaded after the last step, and written again as the result."""
