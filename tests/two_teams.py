@@ -36,6 +36,8 @@ from trilens.model.life import MembershipInterval, Phase, PhaseInterval
 from trilens.model.machine import Machine
 from trilens.model.run import (
     ArtifactRecord,
+    BatchRecord,
+    CheckpointRecord,
     NoteRecord,
     RankProcess,
     RunFacts,
@@ -92,7 +94,9 @@ HALF_KNOWN = RunId("run-canary-half")
 CLAIMED = RunId("run-claimed")  # by what was booked alone
 UNNAMED = "canary-unnamed"
 CHECKPOINT = "training_checkpoint_duration_seconds"
+SAMPLE_OF_ALL = 7  # that every run saw
 NODE = "gpu-01"  # which both are on
+QUEUED_AS = "job-nlp-train-1a2b3"  # what queues and schedulers make of the own job
 
 OWN = WorkloadKey("lab", "shared", "batch", "Job", "nlp-train", "u-own")
 THEIRS = WorkloadKey("lab", "shared", "batch", "Job", "canary-train", "u-canary")
@@ -107,6 +111,7 @@ ROLES = {
     "nlp in lab": Grant(frozenset({Right.READ}), clusters=frozenset({"lab"}), teams=frozenset({"nlp"})),
     "nlp fixer": Grant(frozenset({Right.FIX}), clusters=frozenset({"lab"}), teams=frozenset({"nlp"})),
     "lab": Grant(frozenset({Right.READ}), clusters=frozenset({"lab"})),
+    "lab fixer": Grant(frozenset({Right.FIX}), clusters=frozenset({"lab"})),
     "nobody": Grant(frozenset({Right.READ}), teams=frozenset()),
 }
 
@@ -129,6 +134,11 @@ def gpu_of(key: WorkloadKey) -> GpuKey:
 
 def run_of(key: WorkloadKey) -> RunId:
     return RunId(f"run-{_alone(key)}")
+
+
+def sample_of(key: WorkloadKey) -> str:
+    """That its run alone saw."""
+    return f"text-{_alone(key)}"
 
 
 def _alone(key: WorkloadKey) -> str:
@@ -380,7 +390,40 @@ class ObjectsOfAll(NoObjects):
             _object(kinds.DAEMON_SET, "canary-system", "canary-daemon"),
             _object(kinds.RESOURCE_CLAIM, "shared", "canary-claim"),
         ]
-        return Objects((*pods, *jobs, *nodes, *others), (), (kinds.POD, kinds.NODE))
+        made = [_object(kind, "shared", QUEUED_AS) for kind in (kinds.QUEUED, kinds.POD_GROUPS[0])]
+        pods[0] = replace(pods[0], body={"spec": {"volumes": [_claimed("own-data")]}})
+        return Objects((*pods, *jobs, *nodes, *others, *made, *_told_events()), (), (kinds.POD, kinds.NODE))
+
+
+def _told_events() -> list[KubeObject]:
+    """Of what is own, and of others' jobs, one of which has the own one's name in its own."""
+    own, theirs = pod_of(OWN), pod_of(THEIRS)
+    near = f"{OWN.name}-again"
+    told = (
+        ("Pod", own.name, own.uid, "told of the own pod"),
+        ("Pod", own.name, "", "told of the own pod by name"),
+        ("Job", OWN.name, OWN.uid, "told of the own job"),
+        ("PersistentVolumeClaim", "own-data", "uid-own-data", "told of the own claim"),
+        ("Workload", QUEUED_AS, f"uid-{QUEUED_AS}", "told of the own place in the queue"),
+        ("Pod", theirs.name, theirs.uid, "canary pod"),
+        ("Pod", own.name, "uid-canary", "canary pod that had the own one's name"),
+        ("Job", THEIRS.name, "", "canary job"),
+        ("PersistentVolumeClaim", "their-data", "uid-their-data", "canary claim"),
+        ("Workload", f"job-{near}-5e6f7", "uid-near", "canary preempts"),
+        ("PodGroup", f"podgroup-{near}", "uid-group", "canary gang"),
+        ("PodGroup", f"podgroup-{near}", "", "canary gang by name"),
+    )
+    return [_told_event(number, *one) for number, one in enumerate(told)]
+
+
+def _told_event(number: int, kind: str, name: str, uid: str, message: str) -> KubeObject:
+    about = {"kind": kind, "namespace": "shared", "name": name, "uid": uid}
+    body = {"involvedObject": about, "reason": "Told", "message": message}
+    return replace(_object(kinds.EVENT, "shared", f"event-{number}"), body=body)
+
+
+def _claimed(name: str) -> dict[str, Any]:
+    return {"name": "data", "persistentVolumeClaim": {"claimName": name}}
 
 
 def _object(kind: GroupKind, namespace: str, name: str, uid: str = "") -> KubeObject:
@@ -445,6 +488,8 @@ def _run_records() -> RunCommit:
         said = (Tracker("wandb", "w-theirs", "there"),) if key is OWN else ()  # which is not its own
         facts = RunFacts(run_of(key), HOUR, experiment, name, trackers=said)
         _add_run(told, facts, _process(run_of(key), pod_of(key)))
+        _add_batches(told, key)
+    _add_checkpoints(told)
     told.processes.append(_process(run_of(THEIRS), pod_of(OWN), rank=1))  # that they did not send
     lost = pod_of(OWN)._replace(name="canary-gone", uid="pod-canary-gone")
     ranks = (_process(HALF_KNOWN, pod_of(OWN)), _process(HALF_KNOWN, lost, rank=1))
@@ -459,11 +504,36 @@ def _add_run(told: RunCommit, facts: RunFacts, *ranks: RankProcess) -> None:
         told.notes.append(
             NoteRecord(facts.run, 0, 0, 0, HOUR + 1_000, "stalled", f"canary note of {facts.run}")
         )
-        what = (HOUR + 1_000, "stacks", "canary-dump", f"canary stacks of {facts.run}".encode())
-        told.artifacts.append(ArtifactRecord(facts.run, 0, 0, 0, *what))
+    told.artifacts.append(_stacks(facts.run))
     for one in ranks:
         values = {"loss": 2.0} if facts.run == run_of(OWN) else {"loss": 2.0, "canary_loss": 2.0}
         told.steps.append(StepRecord(facts.run, 1, one.rank, 0, 0, HOUR * 1000, 1_000, values=values))
+
+
+def _stacks(run: RunId) -> ArtifactRecord:
+    by = "own" if run == run_of(OWN) else "canary"
+    return ArtifactRecord(
+        run, 0, 0, 0, HOUR + 1_000, "stacks", f"{by}-dump", f"{by} stacks of {run}".encode()
+    )
+
+
+def _add_batches(told: RunCommit, key: WorkloadKey) -> None:
+    """Of its one step: a sample that all saw, and one that nobody else did."""
+    dataset = "texts" if key is OWN else "canary-texts"
+    told.batches += [
+        BatchRecord(run_of(key), 1, 0, 0, 0, 0, dataset, size=1, ids=(SAMPLE_OF_ALL,)),
+        BatchRecord(run_of(key), 1, 0, 0, 0, 1, dataset, size=1, names=(sample_of(key),)),
+    ]
+
+
+def _add_checkpoints(told: RunCommit) -> None:
+    """What THEIRS wrote OWN loaded, and wrote again as its own."""
+    base, result = "/shared/base", "/shared/result"
+    told.checkpoints += [
+        CheckpointRecord(run_of(THEIRS), 1, 0, 0, 0, base, HOUR + 10),
+        CheckpointRecord(run_of(OWN), 1, 0, 0, 0, base, HOUR + 20, loaded=True),
+        CheckpointRecord(run_of(OWN), 1, 0, 0, 1, result, HOUR + 30),
+    ]
 
 
 def _process(run: RunId, pod: PodKey, rank: int = 0) -> RankProcess:
@@ -476,7 +546,13 @@ def _process(run: RunId, pod: PodKey, rank: int = 0) -> RankProcess:
 def _runs() -> MemoryRuns:
     told = _run_records()
     return MemoryRuns(
-        told.facts, told.processes, told.steps, told_notes=told.notes, told_artifacts=told.artifacts
+        told.facts,
+        told.processes,
+        told.steps,
+        told.batches,
+        told.checkpoints,
+        told_notes=told.notes,
+        told_artifacts=told.artifacts,
     )
 
 

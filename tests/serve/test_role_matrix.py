@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 
+from narrowed_routes import NARROWED
 from trilens.model.errors import TrilensError
 from trilens.model.identity import Grant, Identity, Right
 from trilens.serve.access.access import Access
@@ -90,76 +91,6 @@ OTHER_THAN_READ = {
     ("GET", "/api/audit"): Right.ADMIN,
     ("POST", "/-/reload"): Right.ADMIN,
     ("PUT", "/-/reload"): Right.ADMIN,
-}
-# Answers that are cut down to what the asker may see; test_sight.py says of each that they are.
-ONE_RUN = "/api/runs/{run}"
-ONE_WORKLOAD = "/api/workloads/{cluster}/{namespace}/{kind}/{name}"
-NARROWED = {
-    "/-/healthy",
-    "/-/ready",
-    "/allocation",
-    "/allocation/compute",
-    "/api/case",
-    "/api/cost",
-    "/api/cost/focus",
-    "/api/cost/now",
-    "/api/cost/units",
-    "/api/cost/why",
-    "/api/events",
-    "/api/experiments",
-    "/api/experiments/courses",
-    "/api/findings",
-    "/api/fleet",
-    "/api/fixes",
-    "/api/fixes/proposals",
-    "/api/fixes/{id}/approve",
-    "/api/fixes/{id}/undo",
-    "/api/gpus",
-    "/api/gpus/{uuid}/life",
-    "/api/incidents",
-    "/api/incidents/{id}",
-    "/api/incidents/{id}/acknowledge",
-    "/api/ledger/hours",
-    "/api/openapi.json",
-    "/api/now",
-    "/api/output",
-    "/api/promql/check",
-    "/api/runs",
-    ONE_RUN,
-    f"{ONE_RUN}/artifacts/{{artifact}}",
-    f"{ONE_RUN}/checkpoints",
-    f"{ONE_RUN}/checkpoints/{{step}}",
-    f"{ONE_RUN}/checkpoints/{{step}}/batches",
-    f"{ONE_RUN}/curve",
-    f"{ONE_RUN}/spikes",
-    f"{ONE_RUN}/steps",
-    f"{ONE_RUN}/steps/{{step}}",
-    f"{ONE_RUN}/traces",
-    "/api/samples/{sample:path}",
-    "/api/services",
-    "/api/services/{cluster}/{namespace}/{name:path}",
-    "/api/silences",
-    "/api/silences/{id}/expire",
-    "/api/v1/alerts",
-    "/api/v1/format_query",
-    "/api/v1/label/{name}/values",
-    "/api/v1/labels",
-    "/api/v1/metadata",
-    "/api/v1/query",
-    "/api/v1/query_exemplars",
-    "/api/v1/query_range",
-    "/api/v1/rules",
-    "/api/v1/series",
-    "/api/v1/status/buildinfo",
-    "/api/why",
-    "/api/workload-table",
-    "/api/workloads",
-    ONE_WORKLOAD,
-    f"{ONE_WORKLOAD}/ranks",
-    f"{ONE_WORKLOAD}/timeline",
-    "/federate",
-    "/model/allocation",
-    "/model/allocation/compute",
 }
 OPEN = re.compile(
     r"/(healthz|readyz|assets/.*|icon\.svg|graph|workloads.*|fleet.*|money|experiments|services|incidents.*"

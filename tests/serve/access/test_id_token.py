@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from trilens.model.errors import LoginRefused, ProviderAway
 from trilens.serve.access.auth_api import user_of
@@ -39,9 +39,9 @@ def signed(key: Any = OURS, algorithm: str = "RS256", kid: str | None = "k1", **
     return jwt.encode(claims(**other), key, algorithm, headers={"kid": kid} if kid else None)
 
 
-def checked(token: str) -> dict[str, Any]:
+def checked(token: str, published: dict[str, Any] | None = None) -> dict[str, Any]:
     key_id(token)
-    (key,) = usable_keys({"keys": [jwk(OURS)]})
+    (key,) = usable_keys({"keys": [published or jwk(OURS)]})
     return checked_claims(token, key, issuer=ISSUER, client_id="trilens", nonce="n")
 
 
@@ -188,6 +188,31 @@ def test_one_that_names_another_algorithm_than_its_key_is_for() -> None:
     token = jwt.encode(claims(), OURS, "RS256", headers={"kid": "k1", "alg": "RS512"})
     with pytest.raises(LoginRefused, match="not believed"):
         checked(token)
+
+
+RSA_ALONE = {name: value for name, value in jwk(OURS).items() if name != "alg"}
+ON_CURVE = ec.generate_private_key(ec.SECP384R1())
+
+
+@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"])
+def test_a_key_that_names_no_algorithm_is_for_each_of_its_type(algorithm: str) -> None:
+    assert checked(signed(algorithm=algorithm), RSA_ALONE)["sub"] == "1"
+    with pytest.raises(LoginRefused, match="Signature verification failed"):
+        checked(signed(THEIRS, algorithm), RSA_ALONE)
+
+
+def test_the_curve_says_for_which_algorithm_a_key_is() -> None:
+    public: dict[str, Any] = jwt.algorithms.ECAlgorithm.to_jwk(ON_CURVE.public_key(), as_dict=True)
+    assert checked(signed(ON_CURVE, "ES384"), public)["sub"] == "1"
+    with pytest.raises(LoginRefused, match="signed by 'PS256', and its key is for 'ES384'"):
+        checked(signed(algorithm="PS256"), public)
+
+
+def test_one_signed_by_what_its_key_is_not_for() -> None:
+    with pytest.raises(LoginRefused, match="not believed: signed by 'ES384', and its key is for 'RS256'"):
+        checked(signed(ON_CURVE, "ES384"), RSA_ALONE)
+    with pytest.raises(LoginRefused, match="not believed: signed by 'PS256', and its key is for 'RS256'"):
+        checked(signed(algorithm="PS256"))
 
 
 @pytest.mark.parametrize("verified", [False, "false"])

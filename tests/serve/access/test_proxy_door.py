@@ -105,6 +105,17 @@ async def test_two_users_are_nobody() -> None:
         assert (await client.get("/auth/me", headers=twice)).json()["data"]["name"] is None
 
 
+async def test_groups_that_are_told_twice_are_nobodys() -> None:
+    """Nor let him choose his groups."""
+    inside = httpx.ASGITransport(api_behind_proxy().build(), client=(PROXY, 4711))
+    async with httpx.AsyncClient(transport=inside, base_url="http://localhost") as client:
+        for own in ("dev", ""):
+            told = [("X-Forwarded-User", "ada"), ("X-Forwarded-Groups", "ops"), ("X-Forwarded-Groups", own)]
+            assert (await client.get("/auth/me", headers=told)).json()["data"]["name"] is None
+        me = (await client.get("/auth/me", headers=[told[0], told[2]])).json()["data"]
+    assert [one["rights"] for one in me["grants"]] == [["fix"]], "an empty one is no group"
+
+
 async def test_a_secret_of_the_proxy_is_asked_for_where_there_is_one() -> None:
     api = api_behind_proxy(secret="between us")
     assert await who(api, PROXY, X_Forwarded_User="ada") is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from memory_api import running
+from narrowed_routes import NARROWED, ONE_RUN, ONE_WORKLOAD
 from trilens.model.matcher import Matcher
 from trilens.serve.access.sight import WHOLE, Sight
 from trilens.serve.app import all_routes, build_app
@@ -23,16 +25,20 @@ from two_teams import (
     NODE,
     NOW_MS,
     OWN,
+    SAMPLE_OF_ALL,
     THEIRS,
     TWIN,
     UNNAMED,
+    gpu_of,
     run_of,
+    sample_of,
     two_teams,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from trilens.model.workload import WorkloadKey
     from two_teams import TwoTeams
 
     Ask = Callable[..., httpx.Response]
@@ -55,6 +61,32 @@ ABOUT = {
     "/api/why": {"subject": OWN.name},
     "/api/case": {"subject": OWN.name},
     "/api/fixes/proposals": {"subject": OWN.name},
+}
+# Of one thing each, which its path names: asked for as own and as another's.
+OF_ONE = {
+    ONE_WORKLOAD,
+    f"{ONE_WORKLOAD}/ranks",
+    f"{ONE_WORKLOAD}/timeline",
+    "/api/services/{cluster}/{namespace}/{name:path}",
+    "/api/gpus/{uuid}/life",
+    "/api/incidents/{id}",
+    ONE_RUN,
+    f"{ONE_RUN}/artifacts/{{artifact}}",
+    f"{ONE_RUN}/checkpoints",
+    f"{ONE_RUN}/checkpoints/{{step}}",
+    f"{ONE_RUN}/checkpoints/{{step}}/batches",
+    f"{ONE_RUN}/curve",
+    f"{ONE_RUN}/spikes",
+    f"{ONE_RUN}/steps",
+    f"{ONE_RUN}/steps/{{step}}",
+    f"{ONE_RUN}/traces",
+}
+SAMPLE, LABEL = "/api/samples/{sample:path}", "/api/v1/label/{name}/values"  # of nothing known: an empty list
+CHANGES = {  # by POST: tests of their own
+    "/api/fixes/{id}/approve",
+    "/api/fixes/{id}/undo",
+    "/api/incidents/{id}/acknowledge",
+    "/api/silences/{id}/expire",
 }
 OUTPUT = "/api/output?namespace=shared&pod="
 MONEY = {"from": str(HOUR / 1000), "to": str(HOUR / 1000 + 3600)}
@@ -84,8 +116,40 @@ def data(answer: httpx.Response) -> Any:
     return answer.json()["data"]
 
 
+def of_one(path: str, key: WorkloadKey) -> str:
+    named = {
+        **key._asdict(),
+        "run": run_of(key),
+        "step": "1",
+        "artifact": "0.0.0",
+        "uuid": gpu_of(key).uuid,
+        "id": "20261104-0000-a1" if key is OWN else "20261104-0000-a2",
+    }
+    return re.sub(r"\{(\w+)(:path)?\}", lambda found: named[found[1]], path)
+
+
+def test_each_route_of_one_thing_is_asked_by_a_team(fleet: TwoTeams) -> None:
+    assert {one.path for one in all_routes(fleet.parts()) if one.narrowed} == NARROWED, (
+        "none is left out here"
+    )
+    assert {path for path in NARROWED if "{" in path} == {*OF_ONE, SAMPLE, LABEL, *CHANGES}
+
+
+@pytest.mark.parametrize("path", sorted(OF_ONE))
+def test_one_thing_that_is_own_is_answered_and_anothers_is_not_there(ask: Ask, path: str) -> None:
+    own, theirs = of_one(path, OWN), of_one(path, THEIRS)
+    params = {} if "{run}" in path or "{id}" in path else {"from": SPAN["from"], "to": SPAN["to"]}
+    answer = ask(own, **params)
+    assert answer.status_code == 200, answer.text
+    assert CANARY not in answer.text.lower()
+    assert ask(theirs, "admin", **params).status_code == 200, "there is something to hide"
+    for role in ("nlp in lab", "nlp", "nobody"):
+        assert ask(theirs, role, **params).status_code == 404
+    assert ask(own, "nobody", **params).status_code == 404
+
+
 def test_nothing_that_is_narrowed_says_anything_of_others(fleet: TwoTeams, ask: Ask) -> None:
-    """Every route there is: one that is opened later is asked here, too."""
+    """Every route there is of more than one thing: one that is opened later is asked here, too."""
     asked = 0
     for one in all_routes(fleet.parts()):
         if not one.narrowed or "{" in one.path or "GET" not in (one.methods or ()):
@@ -134,6 +198,14 @@ def test_workloads(ask: Ask) -> None:
         (f"/api/runs/{run_of(THEIRS)}/traces", "/api/runs/no-such-thing/traces"),
         (f"/api/runs/{run_of(THEIRS)}/checkpoints", "/api/runs/no-such-thing/checkpoints"),
         (f"/api/runs/{run_of(THEIRS)}/checkpoints/1", "/api/runs/no-such-thing/checkpoints/1"),
+        (
+            f"/api/runs/{run_of(THEIRS)}/checkpoints/1/batches",
+            "/api/runs/no-such-thing/checkpoints/1/batches",
+        ),
+        (
+            f"/api/samples/{SAMPLE_OF_ALL}?run={run_of(THEIRS)}",
+            f"/api/samples/{SAMPLE_OF_ALL}?run=no-such-thing",
+        ),
         (f"/api/runs/{run_of(THEIRS)}/artifacts/0.0.0", "/api/runs/no-such-thing/artifacts/0.0.0"),
         ("/api/incidents/20261104-0000-a2", "/api/incidents/no-such-thing"),
         (
@@ -163,6 +235,28 @@ def test_runs_and_experiments(ask: Ask) -> None:
     assert {"w-own", "w-theirs"} == {
         tracked["run"] for one in of_all["runs"] for tracked in one["trackers"] if one["run"] == run_of(OWN)
     }
+
+
+def test_who_saw_a_sample_is_told_of_own_runs(ask: Ask) -> None:
+    def runs(sample: object, role: str = "nlp in lab") -> set[str]:
+        return {one["run"] for one in data(ask(f"/api/samples/{sample}", role))}
+
+    assert runs(SAMPLE_OF_ALL) == runs(sample_of(OWN)) == {run_of(OWN)}
+    assert runs(SAMPLE_OF_ALL, "nlp") == {run_of(OWN), run_of(ELSEWHERE)}
+    assert {run_of(OWN), run_of(THEIRS)} < runs(SAMPLE_OF_ALL, "admin"), "asked before and after"
+    assert runs(sample_of(THEIRS)) == runs("no-such-thing") == runs(SAMPLE_OF_ALL, "nobody") == set()
+    assert runs(sample_of(THEIRS), "admin") == {run_of(THEIRS)}
+
+
+def test_a_checkpoint_of_anothers_run_that_was_loaded_is_not_followed(ask: Ask) -> None:
+    path = f"/api/runs/{run_of(OWN)}/checkpoints/1"
+    (part,) = data(ask(path, "admin"))["parts"]
+    assert part["run"] == run_of(THEIRS), "there is something to hide"
+    assert [one["dataset"] for one in data(ask(f"{path}/batches", "admin"))["batches"]] == [
+        "canary-texts"
+    ] * 2
+    assert data(ask(path))["parts"] == []
+    assert data(ask(f"{path}/batches"))["batches"] == []
 
 
 def test_money_is_what_own_workloads_held(ask: Ask) -> None:
@@ -324,6 +418,17 @@ def test_a_case_of_an_own_workload_has_nothing_of_others(ask: Ask) -> None:
     assert CANARY not in told
     assert "not this team's to see" in told
     assert CANARY in bundle(ask, "admin")
+
+
+def test_a_case_has_what_was_told_of_its_own_alone(ask: Ask) -> None:
+    """In a namespace that is shared, of a job that is called nearly as the own one is, too."""
+    own = ("pod", "pod by name", "job", "claim", "place in the queue")
+    theirs = ("pod", "pod that had the own one's name", "job", "claim", "preempts", "gang", "gang by name")
+    for role in ("nlp", "nlp in lab", "lab", "admin"):
+        told = bundle(ask, role)
+        assert [one for one in own if f'"told of the own {one}"' not in told] == [], role
+        seen = [one for one in theirs if f'"canary {one}"' in told]
+        assert seen == ([*theirs] if role in ("lab", "admin") else []), role
 
 
 def bundle(ask: Ask, role: str = "nlp in lab", subject: str = f"lab/shared/Job/{OWN.name}") -> str:

@@ -29,8 +29,9 @@ class ProxyDoor:
         if not users or not self._callers.of(scope, headers).is_trusted:
             return None
         user = users[0].strip()
-        if len(users) > 1 or not user:
+        groups = headers.getlist(self._groups)
+        if len(users) > 1 or len(groups) > 1 or not user:
             return None  # one of them is not the proxy's
-        told = [one.strip() for line in headers.getlist(self._groups) for one in line.split(",")]
+        told = [one.strip() for line in groups for one in line.split(",")]
         found = self._people.identity(user, frozenset(one for one in told if one), HOW)
         return found or Identity(user, HOW, NOTHING)  # who asks is told so, and the audit says who it was

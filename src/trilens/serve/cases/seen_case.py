@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.case_file import LogKind
 from trilens.model.verdict import Missing
+from trilens.resolve.events import about_whom
+from trilens.resolve.reading import items, section, text
 from trilens.serve.cases import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from trilens.diagnose.case_file import CaseAlert, CaseFile, CaseSeries
     from trilens.model.event import EventRecord
@@ -26,8 +28,9 @@ _CUT: Final = Missing(
     "ask who sees the whole fleet",
 )
 _OF_ITS_NAMESPACE: Final = frozenset(
-    {kinds.EVENT, kinds.QUOTA, kinds.VOLUME_CLAIM, kinds.LOCAL_QUEUE, kinds.QUEUED, *kinds.POD_GROUPS}
+    {kinds.QUOTA, kinds.VOLUME_CLAIM, kinds.LOCAL_QUEUE, kinds.QUEUED, *kinds.POD_GROUPS}
 )
+_MADE_OF_JOBS: Final = frozenset({kinds.QUEUED, *kinds.POD_GROUPS})
 
 
 def seen_case(case: CaseFile, sight: Sight) -> CaseFile:
@@ -93,6 +96,10 @@ class _Own:
         self._nodes = frozenset(one.node for one in case.members)
         self._names = {(one.namespace, one.name) for one in self.pods}
         self._namespaces = {pod.namespace for pod in self.pods} | {key.namespace for key in self._keys}
+        self._told_uids = self._uids | {one.uid for one in case.objects if self._stands_between(one)}
+        self._told_names = {(one.namespace, kinds.POD.kind, one.name) for one in self.pods}
+        self._told_names |= {(key.namespace, key.kind, key.name) for key in self._keys}
+        self._claims = frozenset(self._claims_of(case.objects))
 
     def has(self, subject: Subject) -> bool:
         if subject.workload is not None:
@@ -120,7 +127,28 @@ class _Own:
             return True
         if one.namespace not in self._namespaces:
             return False
+        if kind == kinds.EVENT:
+            return self._is_about_own(one)
         return kind in _OF_ITS_NAMESPACE or one.uid in self._uids or self._owns(one)
+
+    def _is_about_own(self, event: KubeObject) -> bool:
+        """Not by a part of a name: another's job in the namespace may be called nearly as the own one is."""
+        about = about_whom(event)
+        if about.kind == kinds.VOLUME_CLAIM.kind and (event.namespace, about.name) in self._claims:
+            return True
+        if about.uid:
+            return about.uid in self._told_uids
+        return (event.namespace, about.kind, about.name) in self._told_names
+
+    def _claims_of(self, objects: Iterable[KubeObject]) -> Iterable[tuple[str, str]]:
+        for pod in objects:
+            if pod.group_kind == kinds.POD and pod.uid in self._uids:
+                for volume in items(section(pod.body, "spec"), "volumes"):
+                    yield pod.namespace, text(section(volume, "persistentVolumeClaim"), "claimName")
+
+    def _stands_between(self, one: KubeObject) -> bool:
+        is_near = one.namespace in self._namespaces
+        return is_near and (one.group_kind in _MADE_OF_JOBS or self._owns(one))
 
     def _owns(self, one: KubeObject) -> bool:
         """What stands between the workload and its pods."""

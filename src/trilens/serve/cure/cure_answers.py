@@ -56,8 +56,9 @@ class ProposalAnswer(msgspec.Struct, frozen=True):
     confidence: float
 
 
-def fix_answer(fix: Fix) -> FixAnswer:
-    undo = undo_deed(fix) if fix.state is FixState.DONE and not fix.undone_by else None
+def fix_answer(fix: Fix, *, can_undo: bool = True) -> FixAnswer:
+    is_there = fix.state is FixState.DONE and not fix.undone_by
+    undo = undo_deed(fix) if can_undo and is_there else None
     return FixAnswer(
         fix.id,
         fix.t_ms,

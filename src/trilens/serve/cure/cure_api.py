@@ -8,7 +8,7 @@ from trilens.diagnose.case import Case
 from trilens.diagnose.case_file import SubjectKind
 from trilens.diagnose.cure.proposals import proposals
 from trilens.diagnose.walk import why
-from trilens.model.errors import NotFound, RequestError
+from trilens.model.errors import Forbidden, NotFound, RequestError
 from trilens.model.fix import SERVER, Deed, FixState, FixTarget
 from trilens.serve.access.authors import author
 from trilens.serve.access.seen_fixes import seen_fixes
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trilens.model.fix import Fix
     from trilens.model.query import QueryGuard
     from trilens.serve.access.seen_workloads import Workloads
+    from trilens.serve.access.sight import Sight
     from trilens.serve.cases.gathering import Cases
     from trilens.serve.cases.subjects import Meant
     from trilens.serve.params import Params
@@ -85,7 +86,7 @@ class CureApi:
             found = seen_fixes(
                 self._kept.latest(most, state=state, guard=guard), self._workloads, sight, guard
             )
-            return [fix_answer(one) for one in found[:limit]]
+            return [fix_answer(one, can_undo=_may(one.deed, sight)) for one in found[:limit]]
 
         return await self._questions.answer(request, read)
 
@@ -99,12 +100,13 @@ class CureApi:
     async def tell(self, request: Request) -> Response:
         params = await self._questions.params(request)
         request.scope[DETAIL] = f"{params.first('deed')} {params.first('subject')}"
-        deed, cure = _deed(params), self._able()
+        deed, sight = _deed(params), sight_of(request)
+        _check_may(deed, sight)
+        cure = self._able()
         runner, guard = self._questions.runner, self._questions.runner.guard()
         subject, namespace = params.first("subject"), params.first("namespace") or None
         if not subject:
             raise RequestError("subject must be given", hint="a workload, a pod or a node")
-        sight = sight_of(request)
 
         def find() -> Meant:
             subjects = self._cases.subjects.seen_by(sight)
@@ -140,18 +142,20 @@ class CureApi:
         )
 
     async def _check_own(self, request: Request) -> None:
-        """Raises NotFound, as where there is none."""
+        """Raises NotFound, as where there is none; Forbidden where it is one's own, and not one's to do."""
         id, sight = request.path_params["id"], sight_of(request)
         if sight.is_whole:
             return
         guard = self._questions.runner.guard()
 
-        def is_seen() -> bool:
+        def find() -> list[Fix]:
             known = [one for one in self._kept.latest(_MOST, guard=guard) if one.id == id]
-            return bool(seen_fixes(known, self._workloads, sight, guard))
+            return seen_fixes(known, self._workloads, sight, guard)
 
-        if not await self._questions.runner.run(request, guard, is_seen):
+        found = await self._questions.runner.run(request, guard, find)
+        if not found:
             raise NotFound(f"there is no fix {id!r}", hint="trilens fix log lists them")
+        _check_may(found[0].deed, sight)
 
     def _able(self) -> Cure:
         if self._cure is None:
@@ -168,6 +172,19 @@ def _deed(params: Params) -> Deed:
         return Deed(params.first("deed"))
     except ValueError as e:
         raise RequestError(f'invalid parameter "deed": write one of {", ".join(Deed)}') from e
+
+
+def _may(deed: Deed, sight: Sight) -> bool:
+    """Annotations may say whose a workload is (`ownership`), and so move what it costs to another team."""
+    return deed is not Deed.ANNOTATE or sight.teams is None
+
+
+def _check_may(deed: Deed, sight: Sight) -> None:
+    if not _may(deed, sight):
+        raise Forbidden(
+            "annotations may say whose a workload is: who is bound to teams may not change them",
+            hint="ask who sees the whole fleet",
+        )
 
 
 def _by(request: Request, params: Params) -> str:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from jwt import PyJWK
-
+    from trilens.serve.access.oidc.id_token import SigningKey
     from trilens.settings.access import OidcSettings
 
 _TIMEOUT_S: Final = 10.0
@@ -52,7 +51,7 @@ class Provider:
         self._asking = asyncio.Lock()
         self._addresses: Addresses | None = None
         self._addresses_s = 0.0
-        self._keys: list[PyJWK] = []
+        self._keys: list[SigningKey] = []
         self._keys_s = 0.0
 
     async def login_url(self, state: str, nonce: str, challenge: str) -> str:
@@ -138,7 +137,7 @@ class Provider:
             raise ProviderAway(f"the provider names no usable {name}: {found!r}")
         return found
 
-    async def _key(self, addresses: Addresses, wanted: str | None) -> PyJWK:
+    async def _key(self, addresses: Addresses, wanted: str | None) -> SigningKey:
         async with self._asking:
             age_s = self._clock_s() - self._keys_s
             key = self._known_key(wanted)
@@ -150,10 +149,10 @@ class Provider:
             raise LoginRefused("the ID token is signed with a key that is not the provider's")
         return key
 
-    def _known_key(self, wanted: str | None) -> PyJWK | None:
+    def _known_key(self, wanted: str | None) -> SigningKey | None:
         if wanted is None:
             return self._keys[0] if len(self._keys) == 1 else None
-        return next((key for key in self._keys if key.key_id == wanted), None)
+        return next((key for key in self._keys if key.id == wanted), None)
 
     async def _json(self, method: str, url: str, **more: Any) -> dict[str, Any]:
         where = urlsplit(url).netloc
