@@ -106,9 +106,11 @@ test-whole: $(DEV) $(WEB) servers ## the rest of the tests, with the whole of Tr
 	$(COMPILE)
 	$(PYTEST) -m whole $(ARGS)
 
-test-long: $(DEV) servers ## tests that hunt, for longer: kills and crashes, random queries, every quick fault of the demo
+# The other tests of the store run there on the tables of a cluster, too: tests/store/sizes.py.
+test-long: $(DEV) servers ## tests that hunt, for longer (kills, random queries, faults of the demo), and the store on a cluster's tables
 	$(COMPILE)
 	TRILENS_LONG=1 $(PYTEST) -m hunt $(ARGS)
+	TRILENS_LONG=1 $(PYTEST) -m "not hunt" tests/store $(ARGS)
 
 test-web: $(DEV) $(WEB) servers ## the web app in Chromium, against a running demo: some minutes
 	$(BIN)/pytest tests/web

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from sizes import CHOSEN, CHOSEN_FOR_TABLES, SIZES
 
-from long_form import IS_LONG
 from trilens.store.engine import Engine
 from trilens.store.engine_settings import EngineOptions
 from trilens.store.migrations import migrate
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 HERE = Path(__file__).parent
-SIZES = ["embedded", "server"]
 CLUSTER = "gpus"
 OPTIONS = {"cluster": EngineOptions(cluster=CLUSTER)}
 
@@ -114,9 +113,15 @@ def shared_engines(
         engines.close(size)
 
 
-@pytest.fixture(params=[*SIZES, *OPTIONS] if IS_LONG else SIZES)
+@pytest.fixture(params=CHOSEN)
 def engine(request: pytest.FixtureRequest, shared_engines: SharedEngines) -> Engine:
     """Its tables are empty. A test that changes the tables themselves takes a `new_engine`."""
+    return shared_engines.emptied(request.param)
+
+
+@pytest.fixture(scope="module", params=CHOSEN_FOR_TABLES)
+def tables(request: pytest.FixtureRequest, shared_engines: SharedEngines) -> Engine:
+    """One for all tests of a module, which fill them once, or empty what they need empty."""
     return shared_engines.emptied(request.param)
 
 

@@ -7,7 +7,8 @@ path for a ClickHouse server is tested without one. It runs in a process of its 
 chDB directory.
 
 With the name of a cluster it is the only node of one, whose Distributed tables are the engine's own. What
-needs a keeper is left out of statements (`on_one_node`): replicated tables are plain ones here.
+needs a keeper is left out of statements (`on_one_node`) once the engine's parser has read them: replicated
+tables are plain ones here.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ CONFIG = """<clickhouse>
 """
 ON_CLUSTER = re.compile(r" ON CLUSTER `\w+`")
 REPLICATED = re.compile(r"ENGINE = Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, ([^()]*))?\)")
+
+
+def read(connection: chdb.Connection, statement: str) -> None:
+    """By the engine's parser, as a cluster is told it: it raises where it finds no sense."""
+    quoted = statement.replace("\\", "\\\\").replace("'", "\\'")
+    connection.query(f"SELECT formatQuery('{quoted}')")
 
 
 def on_one_node(statement: str) -> str:
@@ -97,7 +104,8 @@ class Front(BaseHTTPRequestHandler):
                     connection.query(f"{insert.group(1)} FROM INFILE '{file.name}' FORMAT {insert.group(2)}")
                 return b""
             statement = "\n".join(part for part in (params.get("query", ""), body.decode()) if part)
-            if self.options:
+            if self.options and ON_CLUSTER.search(statement):
+                read(connection, statement)
                 statement = on_one_node(statement)
             return connection.query(statement, params.get("default_format", "TabSeparated")).bytes() or b""
 

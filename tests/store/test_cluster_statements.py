@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from trilens.store.engine import Engine
 from trilens.store.engine_settings import EngineOptions
 from trilens.store.faults import task_of
 from trilens.store.migrations import MIGRATIONS
+from trilens.store.retention import Retention, apply_retention
 from trilens.store.run_commits import BULKY
 
 CLUSTER = Cluster("gpus", "trilens")
@@ -68,13 +70,33 @@ def test_a_column_is_added_to_the_shards_before_the_whole() -> None:
     "change",
     [
         "ADD INDEX IF NOT EXISTS i a TYPE minmax",
+        "MATERIALIZE INDEX i SETTINGS mutations_sync = 0",
         "MODIFY TTL t",
+        "MODIFY SETTING materialize_ttl_recalculate_only = 1",
         "MATERIALIZE TTL",
     ],
 )
-def test_what_is_of_the_rows_is_done_in_the_shards(change: str) -> None:
+def test_what_is_of_the_rows_is_done_in_the_shards(embedded: Engine, change: str) -> None:
     [made] = CLUSTER.statements(f"ALTER TABLE samples {change}")
     assert made == f"ALTER TABLE `trilens`.`samples_local` ON CLUSTER `gpus` {change}"
+    assert "ON CLUSTER gpus" in _read_by(embedded, made)
+
+
+@pytest.mark.parametrize("table", ["samples", "incidents"])
+def test_settings_are_told_to_every_node(embedded: Engine, table: str) -> None:
+    [made] = CLUSTER.statements(f"ALTER TABLE {table} MODIFY SETTING merge_with_ttl_timeout = 1")
+    assert "ON CLUSTER gpus" in _read_by(embedded, made)
+
+
+def test_retention_is_read_by_the_engine(embedded: Engine) -> None:
+    """All that it says, as it says it: with its own expressions and settings."""
+    there = Shards([])
+    with Engine("a server", EngineOptions(), lambda: there, False, cluster=CLUSTER) as engine:
+        apply_retention(engine, Retention(*[timedelta(days=n) for n in (11, 12, 13, 14)]))
+    changes = [one for one in there.said if one.startswith("ALTER TABLE")]
+    assert len(changes) == 9
+    for statement in changes:
+        assert "_local ON CLUSTER gpus" in " ".join(_read_by(embedded, statement).split())
 
 
 def test_replicas_of_records_tell_each_other() -> None:
@@ -115,7 +137,7 @@ class Heard:
     """A link that only listens."""
 
     def __init__(self, said: list[str]) -> None:
-        self._said = said
+        self.said = said
 
     def query(self, sql: str) -> pa.Table:
         raise NotImplementedError
@@ -124,9 +146,22 @@ class Heard:
         raise NotImplementedError
 
     def command(self, sql: str) -> None:
-        self._said.append(sql)
+        self.said.append(sql)
 
     def close(self) -> None:
+        pass
+
+
+class Shards(Heard):
+    """A node of a cluster whose tables were made, and keep their rows for ever."""
+
+    def query(self, sql: str) -> pa.Table:
+        if "system.tables" not in sql:
+            return pa.table({"position": pa.array([], pa.int64())})
+        names = ["samples_local", "samples_5m_local", "samples_1h_local"]
+        return pa.table({"name": names, "ddl": [""] * 3, "is_empty": [False] * 3})
+
+    def insert(self, table: str, rows: pa.Table) -> None:
         pass
 
 
@@ -148,7 +183,7 @@ class Behind(Heard):
 
     def command(self, sql: str) -> None:
         super().command(sql)
-        if len(self._said) <= self._turns:
+        if len(self.said) <= self._turns:
             raise RuntimeError(f"Code: {self._code}. DB::Exception: Metadata on replica is not up to date")
 
 

@@ -9,16 +9,14 @@ import pytest
 
 from trilens.model.imported import ImportedJob, UsagePoint
 from trilens.model.ledger import HOUR_MS
-from trilens.store.engine import Engine
 from trilens.store.imports import ImportRecords
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
-from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.runs import RunRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from trilens.store.engine import Engine
 
 NOON_MS = 1_500_033_600_000  # in 2017
 
@@ -34,13 +32,6 @@ def job(name: str, begin: float, end: float, **others: object) -> ImportedJob:
 
 def point(begin: float, *, in_use: int = 3, **others: object) -> UsagePoint:
     return UsagePoint("old", "lab", at(begin), HOUR_MS // 2, Fraction(in_use), Fraction(8), **others)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with Engine.open(tmp_path_factory.mktemp("imports") / "data") as engine:
-        migrate(engine)
-        yield engine
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
+from sizes import tables_alone_and_on_a_cluster
 
 from ledger_nights import holder, hour, row
 from run_records import RUN, position, process, step
@@ -21,7 +22,6 @@ from trilens.model.machine import Machine, MachineInterval, MachineState
 from trilens.model.run import CheckpointRecord, Ending, RunFacts, RunId, ValidationRecord
 from trilens.model.run_commit import RunCommit
 from trilens.model.workload import Doubt, GpuUuid, Membership, PodKey, WorkloadKey
-from trilens.store.engine import Engine
 from trilens.store.events import EventRecords
 from trilens.store.findings import FindingRecords
 from trilens.store.gpus import GpuRecords
@@ -29,16 +29,16 @@ from trilens.store.imports import ImportRecords
 from trilens.store.ledger import Ledger
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
-from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.runs import RunRecords
 from trilens.store.workloads import WorkloadRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trilens.model.ledger_facts import Facts
     from trilens.model.run import RankProcess
+    from trilens.store.engine import Engine
+
+pytestmark = tables_alone_and_on_a_cluster
 
 NOON_MS = 1_768_392_000_000  # 2026-01-14T12:00:00Z
 TRAIN = WorkloadKey("lab", "ml", "batch", "Job", "train", "u1")
@@ -132,13 +132,6 @@ VALIDATIONS = [
     ValidationRecord(RUN, n, 0, 0, n, at(hours) + AHEAD_MS, 1_000_000, {"loss": 1.0})
     for n, hours in enumerate((-0.1, 0.7, 1.5))
 ]
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with Engine.open(tmp_path_factory.mktemp("facts") / "data") as engine:
-        migrate(engine)
-        yield engine
 
 
 def stall(name: str) -> FindingInterval:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ledger_books import DAY_MS, TUNING, bill, emptied, hour, hour_ms, ledger_engine, row
+from ledger_books import DAY_MS, TUNING, bill, emptied, hour, hour_ms, row
 
 from trilens.model.errors import QueryTooLarge, StoreError, StoreReadOnly
 from trilens.model.ledger import FLEET, HOUR_MS, Basis, Bucket, Warned
@@ -15,8 +15,6 @@ from trilens.model.workload import Doubt
 from trilens.store.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from trilens.model.ledger import LedgerHour
@@ -25,12 +23,6 @@ if TYPE_CHECKING:
 WINDOW = Window(hour_ms(0), hour_ms(48))
 FIRST = hour(3, row(3), row(3, TUNING, quanta=7), bills=[bill(3, gpu_ms=2_000)])
 OTHER = hour(3, row(3, quanta=4), row(3, TUNING, quanta=8), bills=[bill(3, gpu_ms=2_000)])
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with ledger_engine(tmp_path_factory.mktemp("ledger") / "data") as engine:
-        yield engine
 
 
 @pytest.fixture

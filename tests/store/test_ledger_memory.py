@@ -6,7 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ledger_books import TUNING, bill, emptied, hour, hour_ms, ledger_engine, row
+from ledger_books import TUNING, bill, emptied, hour, hour_ms, row
 
 from trilens.model.ledger import FLEET, HOUR_MS, Bucket, NodeBill
 from trilens.model.ledger_sums import Dimension, Sum, Window
@@ -14,20 +14,12 @@ from trilens.store import ledger_memory
 from trilens.store.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
     from trilens.store.engine import Engine
 
 WINDOW = Window(hour_ms(0), hour_ms(6))
 BY = (Dimension.TEAM, Dimension.BUCKET)
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with ledger_engine(tmp_path_factory.mktemp("ledger") / "data") as engine:
-        yield engine
 
 
 class Reads:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from sizes import tables_alone_and_on_a_cluster
 
 from run_records import writer
 from trilens.collect.runs.records import grown
@@ -18,11 +19,9 @@ from trilens.model.ledger_facts import LastStep, LifeKey
 from trilens.model.run import Ending, RankProcess, RunId, StepRecord
 from trilens.model.run_commit import Position, RunCommit
 from trilens.store import step_sums
-from trilens.store.engine import Engine
 from trilens.store.imports import ImportRecords
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
-from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.runs import RunRecords
 
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.model.ledger_facts import StepMinutes
+    from trilens.store.engine import Engine
+
+pytestmark = tables_alone_and_on_a_cluster
 
 NOON_MS = 1_768_392_000_000  # 2026-01-14T12:00:00Z
 NOON_US = NOON_MS * 1000
@@ -115,22 +117,20 @@ LIVES = [
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerFacts]:
-    with Engine.open(tmp_path_factory.mktemp("steps") / "data") as engine:
-        migrate(engine)
-        records, runs = RecordWriter(engine), RunRecords(engine)
-        rng = random.Random(4)
-        pieces = []
-        for one in LIVES:
-            cut = rng.randrange(len(one.steps) + 1)
-            pieces += [one.steps[:cut], one.steps[cut:]]
-        rng.shuffle(pieces)  # what is early may come late
-        for steps in pieces:
-            runs.commit(RunCommit(steps=steps))
-        for number, one in enumerate(LIVES):
-            runs.commit(RunCommit(processes=[process_of(one, number)], positions=[position_of(one, number)]))
-        yield LedgerFacts(engine, runs, MachineRecords(engine, records), ImportRecords(engine))
-        records.close()
+def facts(tables: Engine) -> Iterator[LedgerFacts]:
+    records, runs = RecordWriter(tables), RunRecords(tables)
+    rng = random.Random(4)
+    pieces = []
+    for one in LIVES:
+        cut = rng.randrange(len(one.steps) + 1)
+        pieces += [one.steps[:cut], one.steps[cut:]]
+    rng.shuffle(pieces)  # what is early may come late
+    for steps in pieces:
+        runs.commit(RunCommit(steps=steps))
+    for number, one in enumerate(LIVES):
+        runs.commit(RunCommit(processes=[process_of(one, number)], positions=[position_of(one, number)]))
+    yield LedgerFacts(tables, runs, MachineRecords(tables, records), ImportRecords(tables))
+    records.close()
 
 
 def process_of(one: Life, number: int) -> RankProcess:

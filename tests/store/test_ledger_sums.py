@@ -32,18 +32,10 @@ from trilens.store.ledger import Ledger
 from trilens.store.ledger_sources import ALL_PAIRS, BY_DAY, PAIRED, PAIRS, days_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trilens.model.ledger_sums import Episode, Sum
     from trilens.store.engine import Engine
 
 HOLDERS = (FLEET, TRAINING, TUNING, TUNING._replace(run=RunId("b"), team=None))
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with ledger_engine(tmp_path_factory.mktemp("sums") / "data") as engine:
-        yield engine
 
 
 @dataclass

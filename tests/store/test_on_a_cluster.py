@@ -1,6 +1,6 @@
 """Reads and writes of a store whose tables are those of a cluster, by an engine that is its only node.
 
-The other tests of the store run on it too, in the long form.
+Other tests of the store run on it too: some always, most in `make test-long` (sizes.py).
 """
 
 from __future__ import annotations

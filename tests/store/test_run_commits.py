@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from sizes import alone_and_on_a_cluster, on_every_engine
 
 from run_records import RUN, batch, position, step
 from trilens.model.errors import StoreError, StoreReadOnly
@@ -51,19 +52,21 @@ def seen(records: RunRecords) -> tuple[int, int, int, int, int]:
 
 
 @pytest.mark.parametrize("table", ["run_curves", "run_samples", "run_positions"])
-def test_a_crash_in_the_middle(embedded: Engine, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
-    records = RunRecords(embedded)
+@alone_and_on_a_cluster
+def test_a_crash_in_the_middle(engine: Engine, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    records = RunRecords(engine)
     with monkeypatch.context() as patch:
-        fail_at(embedded, patch, table)
+        fail_at(engine, patch, table)
         with pytest.raises(StoreReadOnly):
             records.commit(GROUP)
-    restarted = RunRecords(embedded)
+    restarted = RunRecords(engine)
     assert restarted.steps(RUN, 0, 99) == []
     assert restarted.positions(RUN) == []
     restarted.commit(GROUP)
     assert seen(restarted) == (3, 3, 1, 3, 3)
 
 
+@on_every_engine
 def test_an_error_in_the_middle_is_undone_before_the_next_group(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,22 +82,24 @@ def test_an_error_in_the_middle_is_undone_before_the_next_group(
     assert seen(RunRecords(engine)) == (4, 3, 1, 3, 4)
 
 
-def test_rows_of_several_groups_are_never_taken_for_an_interrupted_one(embedded: Engine) -> None:
+@alone_and_on_a_cluster
+def test_rows_of_several_groups_are_never_taken_for_an_interrupted_one(engine: Engine) -> None:
     """The table of positions may be the one that was damaged."""
-    records = RunRecords(embedded)
+    records = RunRecords(engine)
     records.commit(GROUP)
     records.commit(NEXT)
-    embedded.command("TRUNCATE TABLE run_positions")
-    again = RunRecords(embedded)
+    engine.command("TRUNCATE TABLE run_positions")
+    again = RunRecords(engine)
     assert seen(again) == (4, 3, 1, 3, 4)
     again.commit(RunCommit(steps=[step(4, values={"loss": 2.0})], positions=[position(2)]))
-    assert seen(RunRecords(embedded)) == (5, 3, 1, 3, 5)
+    assert seen(RunRecords(engine)) == (5, 3, 1, 3, 5)
 
 
-def test_an_answer_that_was_lost_is_no_error(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    records = RunRecords(embedded)
+@alone_and_on_a_cluster
+def test_an_answer_that_was_lost_is_no_error(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = RunRecords(engine)
     with monkeypatch.context() as patch:
-        fail_at(embedded, patch, "run_positions", after=True)
+        fail_at(engine, patch, "run_positions", after=True)
         records.commit(GROUP)
     records.commit(NEXT)
     assert seen(records) == (4, 3, 1, 3, 4)
@@ -116,47 +121,50 @@ def commit_in_vain(records: RunRecords, engine: Engine, monkeypatch: pytest.Monk
             records.commit(MORE)
 
 
+@alone_and_on_a_cluster
 def test_a_group_of_which_nobody_heard_may_be_sent_again_after_a_kill(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its positions were there, and its records deleted: its writers would be told that all is there."""
-    records = RunRecords(embedded)
+    records = RunRecords(engine)
     records.commit(GROUP)
-    commit_in_vain(records, embedded, monkeypatch)
+    commit_in_vain(records, engine, monkeypatch)
     records._commits._undo_failed()  # before the next group, and then the process is killed
-    restarted = RunRecords(embedded)
+    restarted = RunRecords(engine)
     assert restarted.positions(RUN) == GROUP.positions
     restarted.commit(MORE)
     assert seen(restarted) == (4, 3, 1, 3, 4)
 
 
 @pytest.mark.parametrize("killed_at", ["run_positions", "DELETE"])
+@alone_and_on_a_cluster
 def test_a_kill_while_a_group_is_undone(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch, killed_at: str
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, killed_at: str
 ) -> None:
     """Whatever the writers are told then, each record is there once."""
-    records = RunRecords(embedded)
+    records = RunRecords(engine)
     records.commit(GROUP)
-    commit_in_vain(records, embedded, monkeypatch)
+    commit_in_vain(records, engine, monkeypatch)
     with monkeypatch.context() as patch:
         if killed_at == "DELETE":
-            patch.setattr(embedded, "command", lambda _: (_ for _ in ()).throw(StoreError("killed")))
+            patch.setattr(engine, "command", lambda _: (_ for _ in ()).throw(StoreError("killed")))
         else:
-            fail_at(embedded, patch, killed_at)
+            fail_at(engine, patch, killed_at)
         with pytest.raises(StoreError):
             records._commits._undo_failed()
-    restarted = RunRecords(embedded)
+    restarted = RunRecords(engine)
     if restarted.positions(RUN) == GROUP.positions:
         restarted.commit(MORE)
     assert restarted.positions(RUN) == NEXT.positions
     assert seen(restarted) == (4, 3, 1, 3, 4)
 
 
+@alone_and_on_a_cluster
 def test_what_arrives_after_it_was_given_up_does_not_count(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    records, late = RunRecords(embedded), []
-    insert = embedded.insert_arrow
+    records, late = RunRecords(engine), []
+    insert = engine.insert_arrow
     with monkeypatch.context() as patch:
 
         def slow(name: str, rows: pa.Table) -> None:
@@ -165,17 +173,17 @@ def test_what_arrives_after_it_was_given_up_does_not_count(
                 raise StoreError("no answer")
             insert(name, rows)
 
-        patch.setattr(embedded, "insert_arrow", slow)
+        patch.setattr(engine, "insert_arrow", slow)
         with pytest.raises(StoreError):
             records.commit(GROUP)
     monkeypatch.setattr("trilens.store.run_commits._LOOK_S", 0.0)
     records.commit(GROUP)
-    embedded.insert_arrow("run_steps", late[0])
+    engine.insert_arrow("run_steps", late[0])
     records.commit(MORE)
     assert seen(records) == (4, 3, 1, 3, 4)
     commits = records._commits
     commits._given_up = [one._replace(until_s=0.0) for one in commits._given_up]
-    embedded.insert_arrow("run_steps", late[0])
+    engine.insert_arrow("run_steps", late[0])
     records.delete_late()  # the last look, and no group after it
     assert (seen(records), commits._given_up) == ((4, 3, 1, 3, 4), [])
 
@@ -199,11 +207,12 @@ def test_what_a_server_that_worked_before_had_on_its_way_does_not_count(
         assert seen(RunRecords(engine)) == (4, 3, 1, 3, 4)
 
 
-def test_a_clock_that_was_set_back_changes_nothing(embedded: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    records = RunRecords(embedded)
+@alone_and_on_a_cluster
+def test_a_clock_that_was_set_back_changes_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = RunRecords(engine)
     records.commit(GROUP)
     monkeypatch.setattr("trilens.store.run_commits.time.time_ns", lambda: 1_000_000)
     records.commit(NEXT)
-    again = RunRecords(embedded)
+    again = RunRecords(engine)
     assert [at.seq for at in again.positions(RUN)] == [1]
     assert seen(again) == (4, 3, 1, 3, 4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sizes import on_every_engine
+
 from run_records import OTHER, RUN, batch, facts, position, process, step
 from trilens.model.run_commit import RunCommit
 from trilens.model.run_sums import Portion
@@ -35,6 +37,7 @@ def told(records: RunRecords, monkeypatch: pytest.MonkeyPatch, days_ago: int, nu
     )
 
 
+@on_every_engine
 def test_what_is_old_goes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     records = RunRecords(engine)
     told(records, monkeypatch, 500, 0)

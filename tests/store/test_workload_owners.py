@@ -9,18 +9,18 @@ import pytest
 from trilens.model.ledger_facts import Owner
 from trilens.model.life import MembershipInterval
 from trilens.model.workload import Membership, PodKey, Workload, WorkloadKey
-from trilens.store.engine import Engine
 from trilens.store.imports import ImportRecords
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
-from trilens.store.migrations import migrate
 from trilens.store.record_writer import RecordWriter
 from trilens.store.records import delete_expired_records
 from trilens.store.runs import RunRecords
 from trilens.store.workloads import WorkloadRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from trilens.store.engine import Engine
 
 NOON_MS = 1_768_392_000_000
 MINUTE_MS = 60_000
@@ -28,13 +28,6 @@ MINUTE_MS = 60_000
 
 def at(minutes: float) -> int:
     return NOON_MS + round(minutes * MINUTE_MS)
-
-
-@pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    with Engine.open(tmp_path_factory.mktemp("owners") / "data") as engine:
-        migrate(engine)
-        yield engine
 
 
 class Cluster:
