@@ -10,13 +10,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import httpx
-import pytest
-
 from bench.torture.away_parts import DEPENDENCIES
 from bench.torture.dependency import Surroundings
 from bench.torture.fault_proxy import Fault
-from bench.torture.row import Outcome, Row, Wanted
+from bench.torture.row import MISSES, Outcome, Row, Wanted
 from bench.torture.tally import Tally
 
 if TYPE_CHECKING:
@@ -72,7 +69,7 @@ def _met(dependency: Dependency, fault: Fault, seconds: float) -> str:
     """Also what went wrong: the other faults are met all the same."""
     try:
         return _meet(dependency, fault, seconds)
-    except (AssertionError, pytest.fail.Exception, httpx.HTTPError) as e:
+    except MISSES as e:
         dependency.proxy.set(Fault.NONE)
         dependency.meanwhile()
         _soon(dependency.has_caught_up, f"{dependency.name} does not come back after {fault}: {e!r}")
