@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from servers import until
 from trilens.alert.delivery.outbox import Outbox, Told, Waiting
 from trilens.model.errors import StoreError
 
@@ -186,8 +187,7 @@ def test_what_changes_while_it_is_told_is_told_after_that() -> None:
     writing = [meanwhile(lambda: one.put([message("i1", b"first")], 10))]
     assert kept.was_asked.wait(LONG_S)
     writing.append(meanwhile(lambda: one.put([message("i1", b"second")], 10)))
-    while one.due("hook", 5, 9)[0].body != b"second":
-        pass
+    until(lambda: one.due("hook", 5, 9)[0].body == b"second", "the second write waits for the first")
     kept.answers.set()
     for thread in writing:
         thread.join(LONG_S)

@@ -282,7 +282,11 @@ def test_tokens_that_let_in_nobody_or_anybody_are_warned_of(tmp_path: Path) -> N
     assert trilens_here("config", "check", "a.yaml", cwd=tmp_path).stderr == ""
     write(tmp_path, "a.yaml", "server: {listen: ':9333', token: x}\n")
     said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
-    assert said.stderr.startswith("a.yaml: warning: the server's token has 1 character, and may be guessed")
+    assert said.stderr.startswith("a.yaml: warning: the server's token has fewer than 16 characters, and")
+    write(tmp_path, "a.yaml", "access: {tokens_file: no/tokens}\n")
+    said = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path)
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("a.yaml: warning: not looked at: cannot read")
 
 
 def test_clusters_that_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

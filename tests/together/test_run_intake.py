@@ -354,6 +354,25 @@ def test_earlier_lives_of_a_run_that_goes_on_leave_memory(
     ]
 
 
+def test_what_several_earlier_lives_have_left_is_looked_up_at_once(
+    intake: RunIntake, records: RunRecords, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that was away for long has many, and others wait while they are looked up."""
+    earlier, going_on = [Sender(number=number) for number in (1, 2)], Sender(number=3)
+    for one in earlier:
+        take(intake, one.first(1) + one.batch(1, end=ENDED))
+    take(intake, going_on.first(1))
+    intake.settle()
+    looked(intake, clock, 899.0)
+    take(intake, going_on.heartbeat())
+    looked(intake, clock, 2.0)
+    assert len(intake.processes()) == 1
+    asked, positions = [], records.positions
+    monkeypatch.setattr(records, "positions", lambda run: asked.append(run) or positions(run))
+    assert [take(intake, one.batch(1)).seq for one in earlier] == [2, 2]
+    assert asked == [RUN]
+
+
 def test_of_a_run_that_goes_on_what_is_alive_or_latest_stays(intake: RunIntake, clock: Clock) -> None:
     seldom = Sender()
     take(intake, seldom.first(1))

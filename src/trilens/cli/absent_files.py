@@ -16,7 +16,7 @@ class AbsentFiles:
 
     def __init__(self, *, is_elsewhere: bool) -> None:
         self._is_elsewhere = is_elsewhere
-        self.told: list[str] = []
+        self.told: dict[str, None] = {}  # each once, in their order
 
     @contextmanager
     def looking(self) -> Iterator[None]:
@@ -26,7 +26,7 @@ class AbsentFiles:
         except ConfigError as e:
             if not (self._is_elsewhere and _is_of_absent(e)):
                 raise
-            self.told.append(f"not looked at: {e.message}")
+            self.told[f"not looked at: {e.message}"] = None
 
 
 def _is_of_absent(error: ConfigError) -> bool:

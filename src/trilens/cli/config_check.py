@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trilens.alert.delivery.plan import plan_of
 from trilens.cli.absent_files import AbsentFiles
@@ -13,7 +13,6 @@ from trilens.collect.http_client import HttpClient
 from trilens.ledger.prices.book import price_book
 from trilens.model.errors import ConfigError
 from trilens.serve.access.build import check_access
-from trilens.serve.checkup.finding import many
 from trilens.serve.questions import clock_ms
 from trilens.serve.rules import readable_rules
 from trilens.serve.run import check_certificate
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
     from trilens.collect.config import ScrapeConfig
     from trilens.settings.tree import Settings
-
-_SHORT: Final = 16  # characters of a token: fewer are soon tried through
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +47,18 @@ def check_file(file: Path, *, is_elsewhere: bool = False) -> FileReport:
     absent = AbsentFiles(is_elsewhere=is_elsewhere)
     looking = absent.looking
     token: str | None = None
+    doubts: list[str | None] = []
     jobs: list[ScrapeConfig] = []
     try:
         settings = load_settings(file, environ={} if is_elsewhere else None)
         with looking():
             token = settings.required_token()
+            doubts.append(settings.server.doubt_about(token))
         check_access(settings, looking)
         with looking():
-            settings.agent.required_token()
+            doubts.append(_nobody_comes_in(settings, token))
+        with looking():
+            doubts.append(settings.agent.doubt_about(settings.agent.required_token()))
         with looking():
             check_certificate(settings)
         with looking():
@@ -80,7 +81,7 @@ def check_file(file: Path, *, is_elsewhere: bool = False) -> FileReport:
         return FileReport(str(file), ok=False, error=message, where=e.where or str(file))
     warnings = (
         *absent.told,
-        *_access_warnings(settings, token),
+        *filter(None, doubts),
         *cluster_warnings,
         *(warning for job in jobs for warning in _warnings(job)),
         *check_alerting(settings.alerting, settings.base_dir),
@@ -90,19 +91,17 @@ def check_file(file: Path, *, is_elsewhere: bool = False) -> FileReport:
     return FileReport(str(file), ok=True, jobs=len(jobs), warnings=warnings)
 
 
-def _access_warnings(settings: Settings, token: str | None) -> Iterator[str]:
+def _nobody_comes_in(settings: Settings, token: str | None) -> str | None:
     access = settings.access
-    if token is not None and len(token) < _SHORT:
-        length = many(len(token), "character")
-        yield f"the server's token has {length}, and may be guessed: openssl rand -hex 24 makes one"
     by_name = access.oidc is not None or access.has_proxy_door
-    if access.tokens_file is None or not access.tokens_file.exists() or token is not None or by_name:
-        return
-    if not any(one.is_valid(clock_ms()) for one in read_token_file(access.tokens_file)):
-        yield (
-            f"nobody can come in yet: {access.tokens_file} has no token that is valid, and there is no other "
-            "way in; trilens token create --offline makes one"
-        )
+    if access.tokens_file is None or token is not None or by_name:
+        return None
+    if any(one.is_valid(clock_ms()) for one in read_token_file(access.tokens_file)):
+        return None
+    return (
+        f"nobody can come in yet: {access.tokens_file} has no token that is valid, and there is no other "
+        "way in; trilens token create --offline makes one"
+    )
 
 
 def _warnings(job: ScrapeConfig) -> Iterator[str]:

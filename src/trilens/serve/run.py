@@ -73,6 +73,8 @@ async def serve(
     afterwards: Callable[[Store], None] | None = None,
 ) -> None:
     token = settings.required_token()
+    if doubt := settings.server.doubt_about(token):
+        log.warning(doubt)
     check_certificate(settings)
     check_access(settings)
     listener = bind(settings)

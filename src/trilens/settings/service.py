@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
 
@@ -12,9 +11,7 @@ from trilens.model.access import is_loopback
 from trilens.model.errors import ConfigError
 from trilens.settings.group import Group, HeaderSecret, Texts, read_header_secret
 
-log = logging.getLogger(__name__)
-
-_GUESSED_BELOW: Final = 16  # characters: of random ones that is 64 bits at least
+_SHORT: Final = 16  # characters of a token: fewer are soon tried through
 
 
 class ServiceSettings(Group):
@@ -72,10 +69,13 @@ class ServiceSettings(Group):
                 hint=f"set {self.group}.token or {self.group}.token_file "
                 f"(TRILENS_{self.group.upper()}_TOKEN){other_ways}, or listen on 127.0.0.1",
             )
-        if token is not None and len(token) < _GUESSED_BELOW and not self.on_loopback:
-            short = {"setting": f"{self.group}.token", "characters": len(token), "at_least": _GUESSED_BELOW}
-            log.warning("whoever can connect can guess so short a token", extra=short)
         return token
+
+    def doubt_about(self, token: str | None) -> str | None:
+        if token is None or len(token) >= _SHORT:
+            return None
+        short = f"the {self.group}'s token has fewer than {_SHORT} characters"
+        return f"{short}, and may be guessed: openssl rand -hex 24 makes one"
 
 
 def split_address(text: str) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from memory_api import Api
 from trilens.model.errors import ConfigError
 from trilens.model.identity import EVERYTHING, Identity
-from trilens.serve.access.callers import Callers
+from trilens.serve.access.callers import Caller, Callers
 from trilens.serve.access.gate import Gate
 from trilens.serve.app import build_app
 from trilens.settings.access import ProxySettings
@@ -146,6 +146,15 @@ async def test_a_proxy_that_does_not_send_the_secret_is_told_of(caplog: pytest.L
     assert "guessed" not in caplog.text
     now_s[0] += 601
     assert callers.disbelieved == "", "it was put right since"
+
+
+def test_a_proxy_that_nobody_named_is_told_of_for_a_while() -> None:
+    now_s = [0.0]
+    callers = Callers(clock_s=lambda: now_s[0])
+    callers.sent(Caller(PROXY, "", is_trusted=False, is_passed_on=True))
+    assert callers.unnamed == PROXY
+    now_s[0] = 601
+    assert callers.unnamed == "", "nothing has come through it since"
 
 
 async def test_what_a_stranger_claims_is_taken_out_of_the_request() -> None:

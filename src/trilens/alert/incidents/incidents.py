@@ -116,11 +116,6 @@ class Incidents:
             self._touched[case.id] = None
 
     @property
-    def is_empty(self) -> bool:
-        """Nothing of any incident is kept in memory."""
-        return not (self._cases or self._index or self._outlasting or self._by_handle)
-
-    @property
     def has_news(self) -> bool:
         return bool(self._news)
 

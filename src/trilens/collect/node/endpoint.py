@@ -34,6 +34,8 @@ JSON: Final = "application/json"
 class Endpoint:
     def __init__(self, agent: NodeAgent, settings: AgentSettings) -> None:
         token = settings.required_token()
+        if doubt := settings.doubt_about(token):
+            log.warning(doubt)
         gate = _Gate(token, settings.allowed_hosts)
 
         class Handler(_Handler):

@@ -18,7 +18,7 @@ from trilens.model.run import Ending, RunFacts, RunId, WriterId
 from trilens.model.run_commit import Position, RunCommit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from trilens.collect.runs.sink import RunSink
     from trilens.collect.runs.wire import BatchLine, Reading
@@ -124,7 +124,8 @@ class _Run:
 
 
 class RunIntake:
-    """Thread-safe. `take` waits for no disk but to learn of a run it has not met since its start."""
+    """Thread-safe. `take` waits for no disk but to learn of a run it has not met since its start, and of
+    earlier lives of one that it has let go of."""
 
     def __init__(
         self,
@@ -325,18 +326,19 @@ class RunIntake:
     def _writer(self, run_id: RunId, run: _Run, key: tuple[int, WriterId]) -> _Writer | None:
         """None where it is new: one that was let go of is read again, or it would be taken in twice."""
         if key in run.left:
-            self._learn(run_id, run, only=key)
-            run.left.discard(key)
+            # All of them at once: who was away for long sends what each life has left.
+            self._learn(run_id, run, only=frozenset(run.left))
+            run.left.clear()
         return run.writers.get(key)
 
-    def _learn(self, run_id: RunId, run: _Run, only: tuple[int, WriterId] | None = None) -> None:
+    def _learn(self, run_id: RunId, run: _Run, only: Collection[tuple[int, WriterId]] | None = None) -> None:
         now_s = self._clock_s()
         for at in self._sink.positions(run_id):
-            if only in (None, (at.rank, at.writer)):
+            if only is None or (at.rank, at.writer) in only:
                 run.add(at, now_s)
         for process in self._sink.processes([run_id]):
             key = (process.rank, process.writer)
-            if only in (None, key):
+            if only is None or key in only:
                 writer = run.writers.get(key) or run.add(Position(run_id, *key, process.attempt), now_s)
                 writer.standing = Standing(process, now_s, is_saved=True)
                 run.has_process_in(process.cluster)

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 1024
 _LOG_EVERY_S: Final = 60.0
-_WORTH_TELLING_S: Final = 600.0  # a proxy whose secret was put right is no matter any more
+_WORTH_TELLING_S: Final = 600.0  # what was put right since is no matter any more
 _OF_PROXIES: Final = frozenset(
     (b"x-forwarded-for", b"forwarded", b"via", b"x-real-ip", b"x-forwarded-proto", b"x-forwarded-host")
 )
@@ -57,6 +57,11 @@ def site_of(text: str) -> str:
     return text
 
 
+class _Met(NamedTuple):
+    peer: str
+    at_s: float
+
+
 class Callers:
     """What anybody but the proxy claims in headers is not looked at."""
 
@@ -68,7 +73,8 @@ class Callers:
     ) -> None:
         """`secret` is what the proxy sends besides; None where its address is enough."""
         self._clock_s = clock_s
-        self._disbelieved: tuple[str, float] | None = None  # who claimed something without the secret; when
+        self._disbelieved: _Met | None = None  # who claimed something without the secret
+        self._unnamed: _Met | None = None  # who sent for programs
         self._logged_s = float("-inf")
         networks = [ipaddress.ip_network(one) for one in proxy.trusted] if proxy is not None else []
         self._header = proxy.client_header.lower() if proxy is not None else ""
@@ -76,7 +82,6 @@ class Callers:
         self._secret = secret.encode() if secret is not None else None
         self._of_proxies = _OF_PROXIES | {self._header.encode("latin-1")}
         self._is_set = proxy is not None
-        self._unnamed = ""
         self._claims = frozenset(name.encode("latin-1") for name in proxy.claims) if proxy else frozenset()
 
         def is_trusted(peer: str) -> bool:
@@ -104,19 +109,22 @@ class Callers:
 
     @property
     def unnamed(self) -> str:
-        """A proxy that programs sent through, where the settings name none; empty where none was met."""
-        return self._unnamed
+        """A proxy that programs lately sent through, where the settings name none; or empty."""
+        return self._lately(self._unnamed)
 
     @property
     def disbelieved(self) -> str:
         """One at a proxy's address that lately claimed something without the secret; empty where none did."""
-        if self._disbelieved is None or self._clock_s() - self._disbelieved[1] > _WORTH_TELLING_S:
+        return self._lately(self._disbelieved)
+
+    def _lately(self, met: _Met | None) -> str:
+        if met is None or self._clock_s() - met.at_s > _WORTH_TELLING_S:
             return ""
-        return self._disbelieved[0]
+        return met.peer
 
     def sent(self, caller: Caller) -> None:
         if caller.is_passed_on and not self._is_set:
-            self._unnamed = caller.peer
+            self._unnamed = _Met(caller.peer, self._clock_s())
 
     def take_out_claims(self, scope: Scope) -> None:
         """Of a request that no trusted proxy sent: whoever comes after must not see what it claims."""
@@ -125,7 +133,7 @@ class Callers:
 
     def _note_disbelieved(self, peer: str) -> None:
         now_s = self._clock_s()
-        self._disbelieved = peer, now_s
+        self._disbelieved = _Met(peer, now_s)
         if now_s - self._logged_s >= _LOG_EVERY_S:
             self._logged_s = now_s
             log.warning(
