@@ -292,7 +292,7 @@ def two_teams(folder: Path) -> Iterator[TwoTeams]:
             facts=store.ledger_facts,
             runs=_runs(),
             findings=store.findings,
-            faults=StandingFaults(store.findings, store.gpus, store.machines, store.ledger_facts),
+            faults=StandingFaults(store.findings, store.events, store.gpus, store.machines, store.ledger),
             cases=_cases(store, incidents),
             detection=DetectionState(open=tuple(found), looked_ms=NOW_MS),
             open_incidents=incidents,
@@ -456,7 +456,7 @@ def _cases(store: Store, incidents: Incidents) -> Cases:
         _targets,
         lambda: active_alerts([_rules()]),
         lambda id, _guard: incidents.get(id),
-        lambda: (),
+        StandingFaults(store.findings, store.events, store.gpus, store.machines, store.ledger),
     )
 
 

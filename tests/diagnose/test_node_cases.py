@@ -12,6 +12,7 @@ from trilens.diagnose.evidence.gpu_faults import gpu_fault
 from trilens.diagnose.tree import all_trees
 from trilens.diagnose.walk import why
 from trilens.model.finding import Finding, FindingInterval, FindingKind, Severity, Subject
+from trilens.model.workload import GpuUuid
 
 HOUR_MS = 3_600_000
 
@@ -41,6 +42,18 @@ def test_a_job_that_fell_hours_before_does_not_hide_it() -> None:
     over = FindingInterval(crash, began_ms, began_ms, began_ms)
     looked = replace(file, from_ms=began_ms, gpus=(), findings=(over,))
     assert gpu_fault(Case(looked)).values == ("dead",)
+
+
+def test_what_was_told_before_the_case_counts_while_it_lasts() -> None:
+    """Though the kernel told of others since."""
+    file = _case().file
+    [interval], [event] = file.findings, file.events
+    before = replace(interval.finding, onset_ms=file.from_ms - 4 * HOUR_MS)
+    other = replace(event, code=13, uuid=GpuUuid("GPU-2"), gpu=2)
+    lasts = replace(file, findings=(replace(interval, finding=before),), events=(other,))
+    assert gpu_fault(Case(lasts)).values == ("dead",)
+    over = replace(lasts.findings[0], ended_ms=file.from_ms + 1)
+    assert gpu_fault(Case(replace(lasts, findings=(over,)))).values == ("application",)
 
 
 def test_no_remedy_is_the_command_that_gave_it() -> None:

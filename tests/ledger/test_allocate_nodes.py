@@ -189,6 +189,20 @@ def test_an_xid_takes_a_gpu_out_if_it_asks_for_that(code: int, broken: float) ->
     assert minutes(hour)["GPU-1", Bucket.UNALLOCATED, "free"] == 60
 
 
+@pytest.mark.parametrize(
+    ("text", "broken"),
+    [
+        ("NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000)", 50),
+        ("NETIR_BER_EVENT Nonfatal XC0 i0 Link 01 (0x00000004 0x00000001)", 0),
+        ("a line that was cut", 0),
+    ],
+)
+def test_an_nvlink_xid_takes_a_gpu_out_if_its_sub_code_asks_for_that(text: str, broken: float) -> None:
+    fleet = FleetBuilder().node("node-a", ["GPU-0"]).xid(149, "GPU-0", 10)
+    fleet.facts = replace(fleet.facts, faults=[replace(fleet.facts.faults[0], text=text)])
+    assert minutes(booked(fleet)).get(("GPU-0", Bucket.BROKEN, "fault"), 0) == broken
+
+
 def test_an_xid_of_the_day_before_still_counts_and_says_since_when() -> None:
     hour = booked(FleetBuilder().node("node-a", ["GPU-0"]).xid(48, "GPU-0", -300))
     (row,) = hour.rows

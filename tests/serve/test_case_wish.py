@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from trilens.diagnose.case_file import CaseSubject, SubjectKind
 from trilens.model.errors import RequestError
 from trilens.model.finding import Severity, Subject
 from trilens.model.incident import Incident, IncidentState, Symptom, SymptomKind
+from trilens.model.labels import make_labels
 from trilens.model.workload import PodKey, WorkloadKey
 from trilens.serve.cases.wish import INCIDENT, Wish
 
@@ -76,36 +76,49 @@ def test_the_time_of_one_that_is_over_ends_with_it() -> None:
     assert (asked.from_ms, asked.to_ms) == (began - 30 * MINUTE_MS, began + HOUR_MS + 5 * MINUTE_MS)
 
 
-NODE = CaseSubject(SubjectKind.NODE, "lab", "", "n1")
-LONG_AGO = NOW_MS - 5 * HOUR_MS
+NODE = Subject(cluster="lab", node="n1")
+ROWS = {"finding": "gpu-fault", "cause": "row-remap-pending"}
+OFTEN = {"alertname": "NodeRepeatOffender"}
+LOST = {"finding": "gpu-fault", "cause": "lost"}
+
+
+def _of_days(subject: Subject, *told: dict[str, str], ended: int = 0) -> Incident:
+    """Its symptoms, the root first; so many of them have ended."""
+    incident = _incident(subject, *[subject] * (len(told) - 1), onset_ms=NOW_MS - 72 * HOUR_MS)
+    symptoms = [
+        replace(one, labels=make_labels(labels), ended_ms=one.onset_ms if number < ended else None)
+        for number, (one, labels) in enumerate(zip(incident.symptoms, told, strict=True))
+    ]
+    return replace(incident, symptoms=tuple(symptoms))
 
 
 @pytest.mark.parametrize(
-    "subject",
+    "incident",
     [
-        JOB,  # whose GPU there it is
-        Subject(node="n1", cluster="lab"),
-        Subject(node="n1"),  # of which cluster is not known
+        _of_days(NODE, ROWS),
+        _of_days(NODE, OFTEN),
+        _of_days(JOB, ROWS),  # which has that GPU
+        _of_days(NODE, LOST, OFTEN, ended=1),  # that the GPU broke is over
     ],
 )
-def test_a_node_is_asked_about_since_its_trouble_began(subject: Subject) -> None:
-    about = ASKED.since_trouble(NODE, [_incident(JOB), _incident(subject, onset_ms=LONG_AGO)])
-    assert (about.from_ms, about.to_ms) == (LONG_AGO - 30 * MINUTE_MS, NOW_MS)
+def test_a_weakness_that_lasts_for_days_is_asked_about_in_the_time_that_was_wished(
+    incident: Incident,
+) -> None:
+    asked = ASKED.of_incident(incident)
+    assert (asked.from_ms, asked.to_ms) == (ASKED.from_ms, NOW_MS)
 
 
 @pytest.mark.parametrize(
-    "subject",
-    [Subject(node="n2", cluster="lab"), Subject(node="n1", cluster="prod"), Subject(cluster="lab")],
+    "incident",
+    [
+        _of_days(NODE, LOST, OFTEN),
+        _of_days(JOB, LOST, OFTEN, ended=1),  # it fell then, and that explains it
+    ],
 )
-def test_the_trouble_of_another_is_not_its_own(subject: Subject) -> None:
-    assert ASKED.since_trouble(NODE, [_incident(subject, onset_ms=LONG_AGO)]) == ASKED
+def test_what_broke_days_ago_is_asked_about_since_then(incident: Incident) -> None:
+    assert ASKED.of_incident(incident).from_ms == NOW_MS - 72 * HOUR_MS - 30 * MINUTE_MS
 
 
-def test_what_began_after_the_time_that_is_asked_about_is_no_part_of_it() -> None:
-    past = ASKED._replace(from_ms=NOW_MS - 9 * HOUR_MS, to_ms=NOW_MS - 8 * HOUR_MS)
-    assert past.since_trouble(NODE, [_incident(JOB, onset_ms=LONG_AGO)]) == past
-
-
-def test_a_workload_is_asked_about_in_the_time_that_was_wished() -> None:
-    job = CaseSubject(SubjectKind.WORKLOAD, "lab", "ml", "train")
-    assert ASKED.since_trouble(job, [_incident(JOB, onset_ms=LONG_AGO)]) == ASKED
+def test_a_weakness_that_is_over_has_its_time() -> None:
+    over = replace(_of_days(NODE, ROWS, ended=1), resolved_ms=NOW_MS - 71 * HOUR_MS)
+    assert ASKED.of_incident(over).from_ms == NOW_MS - 72 * HOUR_MS - 30 * MINUTE_MS

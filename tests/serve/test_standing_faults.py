@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger_nights import PRICE, holder, hour, row
+from trilens.model.event import EventKind, EventRecord, Victim
 from trilens.model.finding import Evidence, Finding, FindingInterval, FindingKind, Severity, Subject
 from trilens.model.gpu import Gpu, GpuInterval, GpuKey
 from trilens.model.ledger import HOUR_MS, Basis, Bucket
@@ -37,6 +38,24 @@ FAULT = Finding(
     "Cordon and drain node-0.",
     evidence=(Evidence("python of ml/train"),),
 )
+XID = EventRecord(
+    "node-0",
+    "line-1",
+    FAULT_MS,
+    EventKind.XID,
+    79,
+    "GPU has fallen off the bus.",
+    "off the bus",
+    "node-out",
+    UUID,
+    2,
+    None,
+    4711,
+    "python of ml/train",
+    3,
+    (Victim("ml", "train-3", ""),),
+    cluster="c1",
+)
 FELL_OFF = {UUID: ("xid-79", FAULT_MS)}
 
 
@@ -45,8 +64,13 @@ class Known:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.faults = StandingFaults(store.findings, store.gpus, store.machines, store.ledger_facts)
         self.reports_since(NIGHT_MS)
+
+    @property
+    def faults(self) -> StandingFaults:
+        """Of which nobody has asked anything yet."""
+        store = self.store
+        return StandingFaults(store.findings, store.events, store.gpus, store.machines, store.ledger)
 
     def told(self, *, ended: bool = True, **changed: Any) -> None:
         finding = replace(FAULT, **changed)
@@ -54,8 +78,11 @@ class Known:
         found = FindingInterval(finding, finding.onset_ms, over_ms, ended_ms=over_ms if ended else None)
         self.store.findings.put([found])
 
-    def reports_since(self, from_ms: int) -> None:
-        self.store.gpus.gpu(GpuInterval(Gpu(GpuKey(UUID), "c1", "node-0", "2"), from_ms, None))
+    def happened(self, **changed: Any) -> None:
+        self.store.events.event(replace(XID, **changed))
+
+    def reports_since(self, from_ms: int, uuid: GpuUuid = UUID, cluster: str = "c1") -> None:
+        self.store.gpus.gpu(GpuInterval(Gpu(GpuKey(uuid), cluster, "node-0", "2"), from_ms, None))
 
     def ready_since(self, from_ms: int) -> None:
         machine = Machine("c1", "node-0", state=MachineState.READY)
@@ -108,8 +135,103 @@ def test_findings_of_other_troubles_break_no_gpu(known: Known, changed: dict[str
     assert known.standing() == {}
 
 
-def test_after_a_day_nobody_says_so_also_of_what_lasts(known: Known) -> None:
-    known.told(ended=False)
+def test_findings_of_other_causes_are_not_even_read(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fleet in trouble has thousands."""
+
+    def refuse(row: dict[str, Any]) -> FindingInterval:
+        raise AssertionError(row)
+
+    monkeypatch.setattr("trilens.store.findings.finding_of", refuse)
+    for cause in ("lost", "row-remap-pending", "nvlink", "xid-31"):
+        known.told(cause=cause)
+    assert known.standing() == {}
+
+
+def test_a_fault_that_nobody_found_because_it_was_told_late_stands(known: Known) -> None:
+    known.happened()
+    assert known.standing() == FELL_OFF
+    fault = known.faults.at(NOW_MS)[UUID]
+    assert fault.text.startswith("GPU 2 of node-0 has a fault, and nothing shows that it is mended: Xid 79, ")
+    assert fault.action.startswith("Cordon and drain node-0, ")
+    assert fault.subject == Subject(cluster="c1", node="node-0", gpu=UUID, gpu_number="2")
+    assert "train" not in repr(fault)
+    known.happened(id="line-2", code=62, t_ms=FAULT_MS - 9, gpu=None)
+    assert known.standing() == {UUID: ("xid-62", FAULT_MS - 9)}, "the first"
+    assert "nvidia-smi --gpu-reset -i GPU-2" in known.faults.at(NOW_MS)[UUID].action
+
+
+def test_a_fault_that_was_found_and_told_is_one(known: Known) -> None:
+    known.told()
+    known.happened()
+    assert known.standing() == FELL_OFF
+    assert known.faults.at(NOW_MS)[UUID].action == FAULT.action
+    known.reports_since(FAULT_MS + 60_000)
+    assert known.standing() == {}
+
+
+def test_a_fault_that_names_a_gpu_by_its_number_is_that_gpus_where_only_one_can_be_meant(
+    known: Known,
+) -> None:
+    known.happened(uuid=None)
+    assert known.standing() == FELL_OFF
+    known.happened(uuid=None, cluster="")
+    assert known.standing() == FELL_OFF
+    known.reports_since(NIGHT_MS, GpuUuid("GPU-far"), "c2")
+    assert known.standing() == FELL_OFF, "this line says of which cluster it is"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"code": 31},  # a program's
+        {"code": 149},  # nobody knows what it asks for
+        {"kind": EventKind.SXID},
+        {"uuid": None, "gpu": 5},  # which nobody knows
+        {"uuid": None, "gpu": None},
+        {"uuid": None, "cluster": "c3"},
+        {"uuid": None, "cluster": ""},  # may be either
+    ],
+)
+def test_events_of_other_troubles_break_no_gpu(known: Known, changed: dict[str, Any]) -> None:
+    known.reports_since(NIGHT_MS, GpuUuid("GPU-far"), "c2")
+    known.happened(**changed)
+    assert known.standing() == {}
+
+
+def test_what_an_nvlink_xid_asks_for_is_in_its_sub_code(known: Known) -> None:
+    known.happened(code=149, text="NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000)")
+    assert known.standing() == {UUID: ("xid-149", FAULT_MS)}
+    assert "reset it" in known.faults.at(NOW_MS)[UUID].action
+
+
+def test_who_asks_a_moment_later_has_the_same_answer(known: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    known.happened()
+    assert known.standing() == FELL_OFF
+    engine = known.store.engine
+    asked: list[str] = []
+    ask = engine.query_arrow
+
+    def noted(statement: str, **how: Any) -> Any:
+        asked.append(statement)
+        return ask(statement, **how)
+
+    monkeypatch.setattr(engine, "query_arrow", noted)
+    faults = known.faults
+    first = faults.at(NOW_MS)
+    asked.clear()
+    assert faults.at(NOW_MS + 3_000) is first
+    assert asked == []
+    known.ready_since(FAULT_MS + 1)
+    assert known.store.records_settled(60)
+    assert faults.at(NOW_MS + 3_001) == {}
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_after_a_day_nobody_says_so_also_of_what_lasts(known: Known, is_found: bool) -> None:
+    if is_found:
+        known.told(ended=False)
+    else:
+        known.happened()
     assert known.standing(FAULT_MS + 24 * HOUR_MS - 1) == FELL_OFF
     assert known.standing(FAULT_MS + 24 * HOUR_MS + 1) == {}
 
@@ -155,3 +277,11 @@ def test_a_gpu_on_which_a_program_works_in_a_later_hour_is_back(
     known.told()
     known.booked(hour_ms, bucket, ms, basis)
     assert known.standing() == expected
+
+
+def test_a_booking_that_was_replaced_shows_no_work(known: Known) -> None:
+    """Of the open hour there is another every minute; rows of those before lie there for a while."""
+    known.told()
+    known.booked(NIGHT_MS + HOUR_MS, Bucket.PRODUCTIVE, 90_000, Basis.STEPS)
+    known.booked(NIGHT_MS + HOUR_MS, Bucket.STALLED, HOUR_MS, Basis.STEPS)
+    assert known.standing() == FELL_OFF

@@ -171,6 +171,20 @@ def test_faults_of_hardware_are_counted_by_hour(engine: Engine) -> None:
     ]
 
 
+def test_xids_after_which_a_gpu_is_out_of_service_are_found_among_many(engine: Engine) -> None:
+    reset = "NETIR_LINK_EVT Fatal XC0 i0 Link 01 (0x021425c6 0x00000000)"
+    late, early = replace(XID, id="late", code=79), replace(XID, id="early", code=62, t_ms=4_000)
+    link = replace(XID, id="link", code=149, text=reset, t_ms=4_500)
+    others = [
+        replace(XID, id="cut", code=149),  # nobody knows what it asks for
+        replace(XID, id="switch", code=79, kind=EventKind.SXID),
+        replace(XID, id="before", code=79, t_ms=3_999),
+        replace(XID, id="after", code=79, t_ms=5_001),
+    ]
+    records = told(engine, XID, UNKNOWN, late, link, early, *others)
+    assert records.taking_out(4_000, 5_000) == [early, link, late]
+
+
 def test_equal_lines_of_equal_nodes_in_two_clusters_are_two_events(engine: Engine) -> None:
     """As of machines made from one image, whose log is a file."""
     east, west = (replace(XID, cluster=cluster, ledger=cluster) for cluster in ("east", "west"))

@@ -82,6 +82,8 @@ def test_all_of_a_finding_is_read_back(engine: Engine) -> None:
     assert records.during(9_001, 30_000) == [STALLED]
     assert records.during(0, 4_999) == [STALLED]
     assert records.during(0, 30_000, kinds={FindingKind.THROTTLING}) == [HEATED]
+    assert records.during(0, 30_000, causes={"gil-held", "other"}) == [STALLED]
+    assert records.during(0, 30_000, causes={"other"}) == []
     assert records.open() == [STALLED]
 
 

@@ -103,6 +103,18 @@ def test_more_pods_than_fit_into_one_statement(told: Told) -> None:
     assert records.bindings_of(pods, 9_000) == [last]
 
 
+def test_which_gpus_a_node_had_in_a_span(told: Told) -> None:
+    over = GpuInterval(GPU, 1_000, 2_000)
+    there = GpuInterval(replace(GPU, key=GpuKey(GpuUuid("GPU-2"))), 3_000, None)
+    elsewhere = GpuInterval(replace(GPU, key=GpuKey(GpuUuid("GPU-3")), node="node-b"), 1_000, None)
+    records = told(over, there, elsewhere)
+    assert records.gpus_on({"node-a"}, 1_500, 3_000) == [over, there]
+    assert records.gpus_on({"node-a"}, 2_000, 2_999) == []
+    assert records.gpus_on({"node-a"}, 0, 1_500) == [over._replace(to_ms=None)]
+    assert records.gpus_on({"node-b", "node-c"}, 1_500, 3_000) == [elsewhere]
+    assert records.gpus_on(set(), 1_500, 3_000) == []
+
+
 def test_who_held_a_gpu_in_a_span(told: Told) -> None:
     early = BindingInterval(BINDING, 1_000, 2_000)
     late = BindingInterval(replace(BINDING, pod=POD._replace(uid="uid-1")), 3_000, None)

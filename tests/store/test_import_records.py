@@ -10,6 +10,7 @@ import pytest
 from trilens.model.imported import ImportedJob, UsagePoint
 from trilens.model.ledger import HOUR_MS
 from trilens.store.imports import ImportRecords
+from trilens.store.ledger import Ledger
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
 from trilens.store.record_writer import RecordWriter
@@ -71,7 +72,8 @@ def test_usage_comes_back_by_team_and_model(records: ImportRecords) -> None:
 
 def test_nothing_else_is_known_of_that_time(records: ImportRecords, tables: Engine) -> None:
     writer = RecordWriter(tables)
-    source = LedgerFacts(tables, RunRecords(tables), MachineRecords(tables, writer), records)
+    machines = MachineRecords(tables, writer)
+    source = LedgerFacts(tables, RunRecords(tables), machines, records, Ledger(tables))
     records.put_jobs([job("1", 0, 1)])
     found = source.facts(at(0), at(1))
     assert found.jobs == [job("1", 0, 1)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sizes import tables_alone_and_on_a_cluster
@@ -34,6 +35,7 @@ from trilens.store.runs import RunRecords
 from trilens.store.workloads import WorkloadRecords
 
 if TYPE_CHECKING:
+    from trilens.model.ledger import LedgerHour
     from trilens.model.ledger_facts import Facts
     from trilens.model.run import RankProcess
     from trilens.store.engine import Engine
@@ -147,7 +149,12 @@ def runs(tables: Engine) -> RunRecords:
 
 
 @pytest.fixture(scope="module")
-def source(tables: Engine, runs: RunRecords) -> LedgerFacts:
+def ledger(tables: Engine) -> Ledger:
+    return Ledger(tables)
+
+
+@pytest.fixture(scope="module")
+def source(tables: Engine, runs: RunRecords, ledger: Ledger) -> LedgerFacts:
     """Told of each span in every kind of record."""
     writer, imports = RecordWriter(tables), ImportRecords(tables)
     workloads, gpus = WorkloadRecords(tables, writer), GpuRecords(tables, writer)
@@ -173,7 +180,7 @@ def source(tables: Engine, runs: RunRecords) -> LedgerFacts:
         events.event(one)
     FindingRecords(tables, writer).put([stall(name) for name in SPANS])
     writer.close()
-    return LedgerFacts(tables, runs, machines, imports)
+    return LedgerFacts(tables, runs, machines, imports, ledger)
 
 
 @pytest.fixture(scope="module")
@@ -227,9 +234,13 @@ def test_faults_of_a_day_before(facts: Facts) -> None:
     assert list(facts.faults) == [FAULTS[1], FAULTS[2]]
 
 
-def test_hours_in_which_a_gpu_with_a_fault_worked(source: LedgerFacts, tables: Engine) -> None:
+def worked_on(gpu: str, hours: float, bucket: Bucket, **more: Any) -> LedgerHour:
+    own = [one._replace(gpu=gpu) for one in row(at(hours), holder("train", None), bucket, **more)]
+    return hour(at(hours), own)
+
+
+def test_hours_in_which_a_gpu_with_a_fault_worked(source: LedgerFacts, ledger: Ledger) -> None:
     """As they are booked, if for longer than a moment, and told by some signal."""
-    booked = Ledger(tables)
     for number, (bucket, more) in enumerate(
         [
             (Bucket.RECOMPUTE, {}),
@@ -239,11 +250,20 @@ def test_hours_in_which_a_gpu_with_a_fault_worked(source: LedgerFacts, tables: E
             (Bucket.PRODUCTIVE, {"basis": Basis.GPU}),
         ]
     ):
-        own = [
-            one._replace(gpu="GPU-a") for one in row(at(number - 5), holder("train", None), bucket, **more)
-        ]
-        booked.write(hour(at(number - 5), own))
+        ledger.write(worked_on("GPU-a", number - 5, bucket, **more))
     assert source.facts(at(0), at(1)).worked == {"GPU-a": [at(-5), at(-1)]}
+    ledger.write(worked_on("GPU-a", -1, Bucket.STALLED))
+    assert source.facts(at(0), at(1)).worked == {"GPU-a": [at(-5)]}, "what was booked before is wrong"
+
+
+def test_hours_in_which_a_gpu_worked_whose_fault_has_only_its_number(
+    source: LedgerFacts, ledger: Ledger, tables: Engine
+) -> None:
+    writer = RecordWriter(tables)
+    EventRecords(tables, writer).event(replace(fault(-0.5), node="around", uuid=None, gpu=0))
+    writer.close()
+    ledger.write(worked_on("GPU-around", -6, Bucket.PRODUCTIVE))
+    assert source.facts(at(0), at(1)).worked["GPU-around"] == [at(-6)]
 
 
 def test_a_life_that_ended_in_a_pod_that_still_holds_a_gpu(facts: Facts) -> None:

@@ -151,6 +151,39 @@ def test_an_hour_that_is_corrected_is_read_again(ledger: Ledger) -> None:
     assert [one.revision for one in ledger.hours(hour_ms(0), hour_ms(6))] == [0, 1, 0, 0]
 
 
+def test_hours_of_work_are_those_of_rows_that_count_and_read_once(ledger: Ledger, reads: Reads) -> None:
+    def worked() -> dict[str, list[int]]:
+        reads.begin()
+        return ledger.hours_of_work({"GPU-1", "GPU-2"}, hour_ms(2), hour_ms(6))
+
+    ledger.write_all([hour(at, row(at, gpu_ms=90_000)) for at in (3, 4)])
+    ledger.write(hour(5, row(5, gpu_ms=90_000), upto=0.5))
+    assert worked() == {"GPU-1": [hour_ms(3), hour_ms(4), hour_ms(5)]}
+    assert worked() == {"GPU-1": [hour_ms(3), hour_ms(4), hour_ms(5)]}
+    assert reads.told == []
+    ledger.write(hour(5, row(5, gpu_ms=90_000, bucket=Bucket.STALLED), upto=0.6))
+    assert worked() == {"GPU-1": [hour_ms(3), hour_ms(4)]}
+    (statement,) = reads.told
+    assert f"hour_ms >= {hour_ms(5)}" in statement
+    ledger.write(hour(3, row(3, gpu_ms=90_000, bucket=Bucket.STALLED)))
+    assert worked() == {"GPU-1": [hour_ms(4)]}
+    ledger.delete_before(hour_ms(24 * 40))
+    assert worked() == {}
+
+
+def test_a_question_of_many_gpus_weighs_as_much_as_an_answer(
+    tables: Engine, reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trilens.store.ledger_reads._ALL_LINES", 300)
+    ledger = Ledger(tables)
+    ledger.write(hour(3, row(3)))
+    asked = [{f"GPU-{many}-{number}" for number in range(80)} for many in range(12)]
+    for gpus in (*asked, asked[0]):
+        reads.begin()
+        ledger.hours_of_work(gpus, hour_ms(3), hour_ms(4))
+    assert reads.told, "the first had to go: twelve questions of 28 lines each have no room"
+
+
 def test_what_else_is_told_of_an_hour_is_read_again(ledger: Ledger, tables: Engine) -> None:
     """Its rows are the same, and carry the number that they had."""
     assert ledger.hours(hour_ms(5), hour_ms(6))[0].upto_ms == hour_ms(5) + HOUR_MS // 2

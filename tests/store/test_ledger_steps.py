@@ -20,6 +20,7 @@ from trilens.model.run import Ending, RankProcess, RunId, StepRecord
 from trilens.model.run_commit import Position, RunCommit
 from trilens.store import step_sums
 from trilens.store.imports import ImportRecords
+from trilens.store.ledger import Ledger
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
 from trilens.store.record_writer import RecordWriter
@@ -129,7 +130,7 @@ def facts(tables: Engine) -> Iterator[LedgerFacts]:
         runs.commit(RunCommit(steps=steps))
     for number, one in enumerate(LIVES):
         runs.commit(RunCommit(processes=[process_of(one, number)], positions=[position_of(one, number)]))
-    yield LedgerFacts(tables, runs, MachineRecords(tables, records), ImportRecords(tables))
+    yield LedgerFacts(tables, runs, MachineRecords(tables, records), ImportRecords(tables), Ledger(tables))
     records.close()
 
 

@@ -10,6 +10,7 @@ from trilens.model.ledger_facts import Owner
 from trilens.model.life import MembershipInterval
 from trilens.model.workload import Membership, PodKey, Workload, WorkloadKey
 from trilens.store.imports import ImportRecords
+from trilens.store.ledger import Ledger
 from trilens.store.ledger_facts import LedgerFacts
 from trilens.store.machines import MachineRecords
 from trilens.store.record_writer import RecordWriter
@@ -55,7 +56,8 @@ class Cluster:
 
 def owners(engine: Engine) -> Mapping[WorkloadKey, Sequence[Owner]]:
     writer = RecordWriter(engine)
-    source = LedgerFacts(engine, RunRecords(engine), MachineRecords(engine, writer), ImportRecords(engine))
+    machines, imports = MachineRecords(engine, writer), ImportRecords(engine)
+    source = LedgerFacts(engine, RunRecords(engine), machines, imports, Ledger(engine))
     try:
         return source.facts(at(0), at(60)).owners
     finally:

@@ -11,7 +11,7 @@ What to do: the finding says it, by class: nothing, fix the program, reset the G
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -22,15 +22,16 @@ from trilens.detect.wording import workload_name
 from trilens.model.event import EventKind
 from trilens.model.fault_lines import fatal_in
 from trilens.model.finding import Evidence, Finding, FindingKind, Severity, Subject
-from trilens.model.nvlink import sub_code
+from trilens.model.gpu_fault import UNKNOWN_XID, xid_meaning
 from trilens.model.workload import GpuUuid
-from trilens.model.xid import FOLLOWERS, GRAVEST_FIRST, XIDS, Asks, FaultKind, KernelFault, XidMeaning
+from trilens.model.xid import FOLLOWERS, GRAVEST_FIRST, XIDS, Asks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from trilens.detect.scene import Place, Scene
     from trilens.model.event import EventRecord
+    from trilens.model.xid import XidMeaning
 
 CODE: Final = "D009"
 
@@ -54,7 +55,6 @@ _ACTIONS: Final[Mapping[Asks, str]] = {
     Asks.APPLICATION: "Fix or restart the program: the GPU is fine, so do not cordon {node}.",
     Asks.NOTHING: "Nothing now; reset the GPU when it is free.",
 }
-_UNKNOWN_CODE: Final = XidMeaning("an Xid that is not in the catalogue", Asks.LOOK)
 
 
 class _Told(NamedTuple):
@@ -122,7 +122,7 @@ class GpuFault:
             if event.kind is not EventKind.XID or event.code is None:
                 continue
             if scene.now_ms - event.t_ms <= _LASTS_MS:
-                meaning = _meaning(event.code, event.text)
+                meaning = xid_meaning(event.code, event.text)
                 one = _Told(event.code, meaning, event.t_ms, event.text, rank=event.rank)
                 told[_where(event, places)].append(one)
         for place, one in _changed_gauges(scene):
@@ -175,11 +175,9 @@ class GpuFault:
         }
 
 
-def _meaning(code: int, text: str) -> XidMeaning:
-    """What an NVLink Xid asks for stands in the rest of its line."""
-    known = XIDS.get(code, _UNKNOWN_CODE)
-    sub = sub_code(KernelFault(FaultKind.XID, code, None, text))
-    return known if sub is None else replace(known, asks=sub.asks)
+def what_to_do(asks: Asks, node: str, gpu: str, index: str) -> str:
+    """`index` is what nvidia-smi knows the GPU by."""
+    return _ACTIONS[asks].format(node=node, gpu=gpu, index=index)
 
 
 def _worst(faults: Sequence[_Told]) -> _Told | None:
@@ -202,7 +200,7 @@ def _changed_gauges(scene: Scene) -> Iterator[tuple[Place, _Told]]:
             t_ms = int(scene.telemetry.times_ms[told[at + 1]])
             if scene.now_ms - t_ms <= _LASTS_MS:
                 code = int(codes[at + 1])
-                meaning = XIDS.get(code, _UNKNOWN_CODE)
+                meaning = XIDS.get(code, UNKNOWN_XID)
                 yield (
                     scene.telemetry.places[row],
                     _Told(code, meaning, t_ms, "DCGM's gauge changed", by_dcgm=True),
@@ -232,7 +230,7 @@ def _xid_finding(worst: _Told, faults: Sequence[_Told], where: _Where, place: Pl
         f"xid-{worst.code}",
         min(one.t_ms for one in same),
         f"Xid {worst.code} on {gpu} of {node}: {worst.meaning.title} ({whose}){_of(place)}",
-        _ACTIONS[worst.meaning.asks].format(node=node, gpu=gpu, index=number or uuid or "INDEX"),
+        what_to_do(worst.meaning.asks, node, gpu, number or uuid or "INDEX"),
         0.8 if worst.by_dcgm else 0.98,
         tuple(evidence),
         figures={"xid": worst.code, "times": len(same)},

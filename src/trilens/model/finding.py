@@ -53,11 +53,17 @@ class Subject(NamedTuple):
     run: RunId | None = None
     rank: int | None = None  # the culprit, where one is known
     pod: PodKey | None = None
-    cluster: str | None = None  # of the node; a workload has its own
+    cluster: str | None = None  # of the node; a workload has its own: known_cluster
     node: str | None = None
     gpu: GpuUuid | None = None
     gpu_number: str | None = None  # of that GPU on its node, which is what people call it
     job_name: str | None = None  # where neither workload nor run is known: what its own metrics call it
+
+    @property
+    def known_cluster(self) -> str:
+        """Of whatever of it tells, "" where nothing does: labels may leave out a workload's own."""
+        of_workload = self.workload.cluster if self.workload is not None else ""
+        return of_workload or self.cluster or (self.pod.cluster if self.pod is not None else "")
 
 
 class Evidence(NamedTuple):

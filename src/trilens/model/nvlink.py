@@ -74,7 +74,7 @@ def nvlink_errors() -> tuple[NvlinkError, ...]:
 
 def sub_code(fault: KernelFault) -> SubCode | None:
     """None where the line has none."""
-    if fault.kind is not FaultKind.XID or fault.code not in _sub_coded():
+    if fault.kind is not FaultKind.XID or fault.code not in sub_coded():
         return None
     found = _LINE.search(fault.text)
     if found is None:
@@ -91,7 +91,8 @@ def sub_code(fault: KernelFault) -> SubCode | None:
 
 
 @cache
-def _sub_coded() -> frozenset[int]:
+def sub_coded() -> frozenset[int]:
+    """Of these Xids what they ask for stands in the rest of their line."""
     return frozenset(one.xid for one in nvlink_errors())
 
 

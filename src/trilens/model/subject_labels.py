@@ -12,7 +12,7 @@ def subject_labels(subject: Subject) -> dict[str, str]:
     """All of them, empty where it does not concern one, or nobody knows."""
     workload, pod = subject.workload, subject.pod
     found = {
-        "cluster": workload.cluster if workload else pod.cluster if pod else subject.cluster,
+        "cluster": subject.known_cluster,
         "namespace": workload.namespace if workload else pod.namespace if pod else None,
         "workload": workload.name if workload else None,
         "kind": workload.kind if workload else None,

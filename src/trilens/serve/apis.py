@@ -39,7 +39,6 @@ from trilens.serve.otlp_intake import OtlpIntake
 from trilens.serve.output import OutputApi
 from trilens.serve.own_health import OwnHealth
 from trilens.serve.pages.apis import PageApis
-from trilens.serve.pages.fleet_machines import KnownMachines
 from trilens.serve.pages.fleet_map import FleetApi
 from trilens.serve.pages.gpu_life import GpuLifeApi
 from trilens.serve.pages.now import NowApi
@@ -251,8 +250,7 @@ def _page_apis(system: System, questions: Questions) -> PageApis:
 
 def _fleet_pages(system: System, questions: Questions) -> list[PageApi]:
     kept, intakes = system.kept, Intakes.of(system.clusters, system.agents)
-    machines = KnownMachines(kept.machines)
-    costs = WorkloadCosts(lambda: system.prices, machines, lambda: system.gpus.held)
+    costs = WorkloadCosts(lambda: system.prices, system.machines, lambda: system.gpus.held)
     found, incidents = (lambda: system.detection.state), system.incidents.open
     return [
         WorkloadTableApi(
@@ -270,7 +268,7 @@ def _fleet_pages(system: System, questions: Questions) -> list[PageApi]:
             system.scene,
             system.gpus,
             system.faults,
-            machines,
+            system.machines,
             kept.workloads,
             found,
             incidents,

@@ -54,6 +54,7 @@ from trilens.serve.money.cost_metrics import CostMetrics
 from trilens.serve.money.ledger_keeper import LedgerKeeper
 from trilens.serve.money.ledger_signals import LedgerSignals
 from trilens.serve.own_queries import EmbeddedQueries, UpstreamQueries
+from trilens.serve.pages.fleet_machines import KnownMachines
 from trilens.serve.pages.fleet_scene import KeptScene
 from trilens.serve.pages.workload_table_money import WorkloadMoney
 from trilens.serve.questions import clock_ms
@@ -185,7 +186,8 @@ class System:
         self.agents = self._agent_intake(settings)
         self.gpus = self._gpu_bindings()
         kept = self.kept
-        self.faults = StandingFaults(kept.findings, kept.gpus, kept.machines, kept.ledger_facts)
+        self.machines = KnownMachines(kept.machines)
+        self.faults = StandingFaults(kept.findings, kept.events, kept.gpus, self.machines, kept.ledger)
         self._export = _otlp_export(settings, self.metrics)
         self._rank_records = RankRecords()
         self.runs = RunIntake(self.kept.runs, on_kept=self._run_records_kept)
@@ -388,7 +390,7 @@ class System:
             lambda: self.scrapes.targets() if self.scrapes is not None else (),
             lambda: active_alerts(self.rule_states()),
             lambda id, guard: find_incident(self.incidents, kept.incidents, id, guard),
-            self.incidents.open,
+            self.faults,
         )
 
     def _case_objects(self, settings: Settings) -> ObjectSource:

@@ -36,7 +36,7 @@ def subject_answer(subject: Subject) -> SubjectAnswer:
         subject.run,
         subject.job_name,
         subject.rank,
-        workload.cluster if workload is not None else subject.cluster,
+        subject.known_cluster or None,
         workload.namespace if workload is not None else pod.namespace if pod is not None else None,
         pod.name if pod is not None else None,
         subject.node,

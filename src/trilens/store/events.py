@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from trilens.model.event import EventKind
+from trilens.model.gpu_fault import HARDWARE_XIDS, may_take_out, takes_out
 from trilens.model.workload import GpuUuid
-from trilens.model.xid import XIDS, Asks
 from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of, event_row
 from trilens.store.remembered_reads import RememberedReads, hours_around
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from trilens.store.engine import Engine
     from trilens.store.record_writer import RecordWriter
 
-_HARDWARE: Final = sorted(code for code, xid in XIDS.items() if xid.asks in (Asks.GPU_RESET, Asks.NODE_OUT))
 _VICTIMS: Final = "JSONExtract(victims, 'Array(Tuple(String, String, String))')"
 # A uid is enough; without one the name counts, which has a slash in it where a uid has none.
 _VICTIM: Final = "if(one.3 = '', concat(one.1, '/', one.2), one.3)"
@@ -92,12 +91,25 @@ class EventRecords:
             names.append(f"(uuid IS NULL AND {there} AND gpu = {int(last.index)})")
         return self._latest(f"node IN {nodes} AND ({' OR '.join(names)})", from_ms, to_ms, limit, guard)
 
+    def taking_out(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> list[EventRecord]:
+        """All Xids of a span, both ends included, after which their GPU is out of service; oldest first."""
+        first_ms, last_ms = hours_around(from_ms, to_ms)
+        codes = ", ".join(map(str, sorted(may_take_out())))
+        terms = [
+            f"t_ms BETWEEN {first_ms} AND {last_ms}",
+            f"kind = {sql.text(EventKind.XID)}",
+            f"code IN ({codes})",
+        ]
+        statement = EVENTS.selected(terms, "t_ms, node, cluster, id")
+        around = self._remembered.of(EVENTS.name, statement, event_of, guard)
+        return [event for event in around if from_ms <= event.t_ms <= to_ms and takes_out(event)]
+
     def hardware_faults(
         self, since_ms: int, *, guard: QueryGuard | None = None
     ) -> list[tuple[str, str, GpuUuid | None, int, int]]:
         """Of each GPU of a cluster and node, and of each node as a whole (None): in how many hours its
         hardware failed (one fault may fill a log), and when it did last."""
-        codes = ", ".join(map(str, _HARDWARE))
+        codes = ", ".join(map(str, sorted(HARDWARE_XIDS)))
         statement = (
             f"SELECT cluster, node, uuid, intDiv(t_ms, {HOUR_MS}) AS hour, max(t_ms) AS last "
             f"FROM {EVENTS.name} "

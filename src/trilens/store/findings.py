@@ -39,15 +39,18 @@ class FindingRecords:
         to_ms: int,
         *,
         kinds: Collection[FindingKind] = (),
+        causes: Collection[str] = (),
         naming: WorkloadKey | GpuUuid | None = None,
         guard: QueryGuard | None = None,
     ) -> list[FindingInterval]:
         """Those that lasted at some time of it, both ends included, in the order in which they were detected;
-        of some kinds, or of all. `naming` leaves out those that do not name it."""
+        of some kinds and causes, or of all. `naming` leaves out those that do not name it."""
         first_ms, last_ms = hours_around(from_ms, to_ms)
         terms = [f"onset_ms <= {last_ms}", f"(to_ms IS NULL OR to_ms >= {first_ms})"]
         if kinds:
             terms.append(f"kind IN {sql.text_list(sorted(kind.value for kind in kinds))}")
+        if causes:
+            terms.append(f"cause IN {sql.text_list(sorted(causes))}")
         if naming is not None:  # a fleet in trouble has thousands, and to decode one takes longer
             terms.append(f"position(body, {sql.text(msgspec.json.encode(naming).decode())}) > 0")
         return [

@@ -110,6 +110,21 @@ class GpuRecords:
             if one.from_ms <= until_ms and one.gpu.key.uuid in uuids
         ]
 
+    def gpus_on(
+        self, nodes: Collection[str], from_ms: int, to_ms: int, guard: QueryGuard | None = None
+    ) -> list[GpuInterval]:
+        """Those that nodes of these names had in the span, the latest last."""
+        if not nodes:
+            return []
+        first_ms, last_ms = hours_around(from_ms, to_ms)
+        terms = [f"from_ms <= {last_ms}", f"(to_ms IS NULL OR to_ms > {first_ms})", *_among("node", nodes)]
+        statement = GPUS.selected(terms, _LATEST_LAST)
+        return [
+            _as_of(one, to_ms)
+            for one in self._remembered.of(GPUS.name, statement, gpu_of, guard)
+            if one.from_ms <= to_ms and (one.to_ms is None or one.to_ms > from_ms) and one.gpu.node in nodes
+        ]
+
     def unfinished(self) -> list[BindingInterval]:
         """The bindings that last."""
         return [binding_of(row) for row in self._rows(GPU_BINDINGS, ["to_ms IS NULL"], "from_ms", None)]

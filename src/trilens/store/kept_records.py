@@ -45,5 +45,5 @@ class KeptRecords:
         self.machines = MachineRecords(engine, writer)
         self.imports = ImportRecords(engine)
         self.ledger = Ledger(engine)
-        self.ledger_facts = LedgerFacts(engine, self.runs, self.machines, self.imports)
+        self.ledger_facts = LedgerFacts(engine, self.runs, self.machines, self.imports, self.ledger)
         self.tracked_runs = TrackedRunRecords(engine, writer, reads)

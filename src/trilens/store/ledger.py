@@ -90,6 +90,7 @@ class Ledger:
         self.bills = self._reads.bills
         self.bill_parts = self._reads.bill_parts
         self.billed_hours = self._reads.billed_hours
+        self.hours_of_work = self._reads.hours_of_work
 
     def write(self, hour: LedgerHour, *, reason: str = "") -> int | None:
         """On disk on return. After a StoreError nothing of it counts, and it may be written again."""

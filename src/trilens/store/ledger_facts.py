@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens.model.event import EventKind
 from trilens.model.finding import FindingKind
-from trilens.model.ledger import HOUR_MS, Basis, Bucket
+from trilens.model.gpu_fault import REMEMBERED_MS, takes_out
+from trilens.model.ledger import HOUR_MS
 from trilens.model.ledger_facts import (
-    WORKS_MS,
     Facts,
     FoundStall,
     LifeKey,
@@ -23,7 +23,6 @@ from trilens.store import sql
 from trilens.store.event_rows import EVENTS, event_of
 from trilens.store.finding_rows import FINDINGS
 from trilens.store.gpu_rows import GPU_BINDINGS, GPUS, binding_of, gpu_of
-from trilens.store.ledger_rows import ROWS
 from trilens.store.life_numbers import LifeClock
 from trilens.store.machine_rows import MACHINES
 from trilens.store.run_rows import (
@@ -54,9 +53,10 @@ from trilens.store.workload_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from trilens.model.event import EventRecord
+    from trilens.model.gpu import GpuInterval
     from trilens.model.ledger_facts import RankSteps, StepMinutes
     from trilens.model.query import QueryGuard
     from trilens.model.run import CheckpointRecord, ValidationRecord
@@ -64,16 +64,14 @@ if TYPE_CHECKING:
     from trilens.model.workload import GpuUuid, WorkloadKey
     from trilens.store.engine import Engine
     from trilens.store.imports import ImportRecords
+    from trilens.store.ledger import Ledger
     from trilens.store.machines import MachineRecords
     from trilens.store.run_rows import RunTable
     from trilens.store.runs import RunRecords
     from trilens.store.workload_rows import Row, Table
 
-_DAY_MS: Final = 24 * HOUR_MS
 _TOLD_EVERY_MS: Final = 60_000  # serve/detection/keeper.py
 _FAULTS: Final = sql.text_list(sorted({EventKind.XID, EventKind.SXID, EventKind.NVLINK}))
-_PROGRESS: Final = sql.text_list([bucket for bucket in Bucket if bucket.is_progress])
-_SIGNALS: Final = sql.text_list([basis for basis in Basis if basis.is_signal])
 
 
 class LateHours(NamedTuple):
@@ -88,12 +86,18 @@ class LedgerFacts:
     """Thread-safe."""
 
     def __init__(
-        self, engine: Engine, runs: RunRecords, machines: MachineRecords, imports: ImportRecords
+        self,
+        engine: Engine,
+        runs: RunRecords,
+        machines: MachineRecords,
+        imports: ImportRecords,
+        ledger: Ledger,
     ) -> None:
         self._engine = engine
         self._runs = runs
         self._machines = machines
         self._imports = imports
+        self._ledger = ledger
 
     def facts(self, from_ms: int, to_ms: int, *, guard: QueryGuard | None = None) -> Facts:
         records = self.records(from_ms, to_ms, guard=guard)
@@ -131,11 +135,12 @@ class LedgerFacts:
         clocks = _clocks(lives, from_ms, to_ms)
         overlaps = f"from_ms < {to_ms} AND (to_ms IS NULL OR to_ms > {from_ms})"
         faults = self._faults(from_ms, to_ms, guard)
+        gpus = [gpu_of(row) for row in self._rows(GPUS, overlaps, "uuid, instance, from_ms", guard)]
         return Facts(
             from_ms,
             to_ms,
             machines=self._machines.during(from_ms, to_ms, guard=guard),
-            gpus=[gpu_of(row) for row in self._rows(GPUS, overlaps, "uuid, instance, from_ms", guard)],
+            gpus=gpus,
             bindings=[
                 binding_of(row)
                 for row in self._rows(
@@ -157,8 +162,8 @@ class LedgerFacts:
                 for row in self._rows(PHASES, overlaps, "from_ms, to_ms IS NULL, to_ms, version", guard)
             ],
             faults=faults,
-            worked=self.hours_of_work(
-                {fault.uuid for fault in faults if fault.uuid}, from_ms - _DAY_MS, to_ms, guard
+            worked=self._ledger.hours_of_work(
+                _taken_out(faults, gpus), from_ms - REMEMBERED_MS, to_ms, guard=guard
             ),
             runs=self._run_facts(lives, guard),
             lives=lives,
@@ -168,20 +173,6 @@ class LedgerFacts:
             jobs=self._imports.jobs_during(from_ms, to_ms, guard=guard),
             usage=self._imports.usage_during(from_ms, to_ms, guard=guard),
         )
-
-    def hours_of_work(
-        self, gpus: Collection[GpuUuid], from_ms: int, to_ms: int, guard: QueryGuard | None = None
-    ) -> dict[str, list[int]]:
-        """The booked hours in which a program got on with its work on each: one that had a fault is back."""
-        if not gpus:
-            return {}
-        found = self._engine.query_arrow(
-            f"SELECT gpu, groupUniqArray(hour_ms) AS hours FROM {ROWS} "
-            f"WHERE hour_ms >= {from_ms} AND hour_ms < {to_ms} AND gpu IN {sql.text_list(sorted(gpus))} "
-            f"AND bucket IN {_PROGRESS} AND basis IN {_SIGNALS} AND gpu_ms > {WORKS_MS} GROUP BY gpu",
-            guard=guard,
-        )
-        return {row["gpu"]: sorted(row["hours"]) for row in found.to_pylist()}
 
     def histories(self, runs: Sequence[RunId], *, guard: QueryGuard | None = None) -> dict[RunId, RunHistory]:
         """Asked for together: after a night of crashes there are hundreds."""
@@ -304,7 +295,7 @@ class LedgerFacts:
         return dict(owners)
 
     def _faults(self, from_ms: int, to_ms: int, guard: QueryGuard | None) -> list[EventRecord]:
-        condition = f"t_ms >= {from_ms - _DAY_MS} AND t_ms < {to_ms} AND kind IN {_FAULTS}"
+        condition = f"t_ms >= {from_ms - REMEMBERED_MS} AND t_ms < {to_ms} AND kind IN {_FAULTS}"
         return [event_of(row) for row in self._rows(EVENTS, condition, "t_ms, node, cluster, id", guard)]
 
     def _checkpoints(
@@ -373,6 +364,14 @@ def _clocks(lives: Iterable[RankProcess], from_ms: int, to_ms: int) -> list[Life
         for life in lives
         if _overlaps(life.started_ms, life.ended_ms, from_ms, to_ms)
     ]
+
+
+def _taken_out(faults: Iterable[EventRecord], gpus: Iterable[GpuInterval]) -> set[GpuUuid]:
+    """Where a fault has only a number, all that had it: which one is meant depends on the hour."""
+    broken = [fault for fault in faults if takes_out(fault)]
+    numbers = {(fault.node, str(fault.gpu)) for fault in broken if not fault.uuid}
+    numbered = {one.gpu.key.uuid for one in gpus if (one.gpu.node, one.gpu.index) in numbers}
+    return numbered | {fault.uuid for fault in broken if fault.uuid}
 
 
 def _by_rank_0(life: RankProcess) -> RankProcess:

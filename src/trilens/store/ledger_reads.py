@@ -11,11 +11,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
 from trilens.model.errors import QueryTooLarge
-from trilens.model.ledger import HOUR_MS
+from trilens.model.ledger import HOUR_MS, Basis, Bucket
+from trilens.model.ledger_facts import WORKS_MS
 from trilens.model.ledger_sums import Window
 from trilens.store import sql
 from trilens.store.ledger_memory import RememberedHours
-from trilens.store.ledger_rows import BILL_COLUMNS, BILLS, HOUR_COLUMNS, HOURS, bills_of, booked_of, is_over
+from trilens.store.ledger_rows import (
+    BILL_COLUMNS,
+    BILLS,
+    HOUR_COLUMNS,
+    HOURS,
+    ROWS,
+    bills_of,
+    booked_of,
+    is_over,
+)
 from trilens.store.ledger_sources import BY_DAY, DAY_MS, OF_LINES, Sources, days_table
 from trilens.store.ledger_sums import (
     added_up,
@@ -30,7 +40,7 @@ from trilens.store.ledger_sums import (
 from trilens.store.remembered_answers import RememberedAnswers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from trilens.model.ledger import NodeBill
     from trilens.model.ledger_sums import BookedHour, Dimension, Episode, Sum
@@ -49,6 +59,9 @@ Numbers: TypeAlias = tuple[
 _FEW_LINES: Final = 10_000  # with more of them, the engine adds up more quickly
 _ALL_LINES: Final = 100_000  # of about 300 bytes, that are remembered
 _HOURS_A_LINE: Final = 3  # of a question, take as much as a line of an answer
+_NAMES_A_LINE: Final = 3  # likewise
+_PROGRESS: Final = sql.text_list([bucket for bucket in Bucket if bucket.is_progress])
+_SIGNALS: Final = sql.text_list([basis for basis in Basis if basis.is_signal])
 _MOST_SUMS: Final = 500_000  # ten thousand GPUs by the hour for a day, twice
 
 
@@ -157,10 +170,38 @@ class LedgerReads:
                 lambda: self._engine.query_arrow(statement, guard=guard)["hour_ms"].to_pylist(),
             )
 
+    def hours_of_work(
+        self, gpus: Collection[str], from_ms: int, to_ms: int, *, guard: QueryGuard | None = None
+    ) -> dict[str, list[int]]:
+        """The hours in which a program got on with its work on each: one that had a fault is back."""
+        named, found = tuple(sorted(gpus)), defaultdict[str, list[int]](list)
+        with self._reading(from_ms, to_ms) as (counts, numbers):
+            parts = self._parts(Window(from_ms, to_ms), numbers) if named and numbers else []
+            for part, of_part in parts:
+                for gpu, hour_ms in self._work(named, part, of_part, counts, guard):
+                    found[gpu].append(hour_ms)
+        return dict(found)
+
+    def _work(
+        self, gpus: tuple[str, ...], window: Window, numbers: Numbers, counts: str, guard: QueryGuard | None
+    ) -> list[tuple[str, int]]:
+        statement = (
+            f"SELECT DISTINCT gpu, hour_ms FROM {ROWS} WHERE {between(window.from_ms, window.to_ms)} "
+            f"AND gpu IN {sql.text_list(gpus)} AND bucket IN {_PROGRESS} AND basis IN {_SIGNALS} "
+            f"AND gpu_ms > {WORKS_MS} AND {counts} ORDER BY gpu, hour_ms"
+        )
+
+        def read() -> list[tuple[str, int]]:
+            found = self._engine.query_arrow(statement, guard=guard)
+            return [(row["gpu"], row["hour_ms"]) for row in found.to_pylist()]
+
+        return self._answer(_Question(numbers, ("work", *gpus)), read)
+
     def _answer(self, question: _Question, read: Callable[[], list[T]]) -> list[T]:
         def weighed() -> tuple[list[T], int]:
             found = read()
-            return found, 1 + len(question.numbers) // _HOURS_A_LINE + len(found)
+            named = len(question.numbers) // _HOURS_A_LINE + len(question.what) // _NAMES_A_LINE
+            return found, 1 + named + len(found)
 
         return self._answers.weighed(question, weighed)
 

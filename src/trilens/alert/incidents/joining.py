@@ -170,14 +170,8 @@ def _on_one_node(one: Told, other: Told) -> bool:
 
 def _in_one_namespace(one: Told, other: Told) -> bool:
     """Every cluster has a namespace default. Of the cluster as above."""
-    a, b = _cluster_of(one), _cluster_of(other)
+    a, b = one.symptom.subject.known_cluster, other.symptom.subject.known_cluster
     return one.namespace == other.namespace and (a == b or not a or not b)
-
-
-def _cluster_of(told: Told) -> str:
-    subject = told.symptom.subject
-    of_workload = subject.workload.cluster if subject.workload is not None else ""
-    return of_workload or subject.cluster or (subject.pod.cluster if subject.pod is not None else "")
 
 
 def _are_apart(one: Told, other: Told) -> bool:

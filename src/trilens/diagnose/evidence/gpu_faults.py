@@ -175,8 +175,13 @@ def _by_findings(case: Case) -> Iterator[_Fault]:
                 finding.subject,
                 finding.confidence,
             )
-        elif finding.cause.startswith("xid-") and not are_kernels_read:
+        elif finding.cause.startswith("xid-") and (not are_kernels_read or _is_older(interval, case)):
             yield from _by_gauge(finding.cause, facts_of(interval)[0], finding.subject, finding.confidence)
+
+
+def _is_older(interval: FindingInterval, case: Case) -> bool:
+    """It lasts, and the kernel told it before the time of the case."""
+    return interval.ended_ms is None and interval.finding.onset_ms < case.file.from_ms
 
 
 def _found(case: Case) -> Iterator[FindingInterval]:
@@ -196,7 +201,8 @@ def _found(case: Case) -> Iterator[FindingInterval]:
 
 
 def _by_gauge(cause: str, fact: Fact, subject: Subject, confidence: float) -> Iterator[_Fault]:
-    """Where no agent reads the kernel's log, a gauge of DCGM tells the code."""
+    """Where no agent reads the kernel's log, a gauge of DCGM tells the code; of a fault from before the case,
+    its finding alone."""
     code = cause.removeprefix("xid-")
     how, sure = _of_code(int(code)) if code.isdigit() else ("", 0.0)
     if how:

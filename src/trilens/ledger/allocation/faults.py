@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from trilens.ledger import causes
 from trilens.ledger.allocation.fleet import Outage
-from trilens.model.event import EventKind
+from trilens.model.gpu_fault import REMEMBERED_MS, GpuNumbers, takes_out
 from trilens.model.ledger_facts import WORKS_MS
 from trilens.model.machine import MachineState
-from trilens.model.xid import XIDS, Asks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from trilens.ledger.allocation.times import Times
     from trilens.model.event import EventRecord
     from trilens.model.ledger_facts import Facts
-
-REMEMBERED_MS: Final = 86_400_000  # what a fault broke a day before is mended, or not ready, or lost by now
+    from trilens.model.workload import GpuUuid
 
 
 def fault_outages(
@@ -27,11 +25,11 @@ def fault_outages(
 ) -> dict[str, list[Outage]]:
     """By UUID. `worked` tells when programs made progress on a GPU: then it was back. In earlier hours the
     books tell it."""
-    by_gpu: defaultdict[str, list[EventRecord]] = defaultdict(list)
-    numbers = _by_number(facts) if facts.faults else {}
+    by_gpu: defaultdict[GpuUuid, list[EventRecord]] = defaultdict(list)
+    numbers = GpuNumbers(facts.gpus if facts.faults else ())
     for fault in sorted(facts.faults, key=lambda one: (one.t_ms, one.node, one.cluster, one.id)):
-        uuid = fault.uuid or _only_one(fault, numbers.get((fault.node, str(fault.gpu)), {}))
-        if uuid is not None and from_ms - REMEMBERED_MS <= fault.t_ms < to_ms and _takes_out(fault):
+        uuid = numbers.gpu_of(fault)
+        if uuid is not None and from_ms - REMEMBERED_MS <= fault.t_ms < to_ms and takes_out(fault):
             by_gpu[uuid].append(fault)
     returns = _returns(facts) if by_gpu else {}
     found: dict[str, list[Outage]] = {}
@@ -47,26 +45,6 @@ def fault_outages(
                 outages.append(Outage(begin, end, causes.FAULT, fault.t_ms))
         found[uuid] = outages
     return found
-
-
-def _takes_out(fault: EventRecord) -> bool:
-    meaning = XIDS.get(fault.code) if fault.kind is EventKind.XID and fault.code is not None else None
-    return meaning is not None and meaning.asks in (Asks.GPU_RESET, Asks.NODE_OUT)
-
-
-def _by_number(facts: Facts) -> dict[tuple[str, str], dict[str, str]]:
-    """By node and number, then by cluster: the last that was there."""
-    found: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    for interval in sorted(facts.gpus, key=lambda one: (one.from_ms, one.gpu.key)):
-        gpu = interval.gpu
-        if gpu.index:
-            found[gpu.node, gpu.index][gpu.cluster] = gpu.key.uuid
-    return found
-
-
-def _only_one(fault: EventRecord, by_cluster: Mapping[str, str]) -> str | None:
-    fitting = [uuid for cluster, uuid in by_cluster.items() if fault.may_be_in(cluster)]
-    return fitting[0] if len(fitting) == 1 else None
 
 
 def _returns(facts: Facts) -> dict[str, list[int]]:

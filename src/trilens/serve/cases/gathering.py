@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from trilens import __version__
 from trilens.diagnose.case_file import CaseAlert, CaseFile, CaseTarget, SubjectKind
+from trilens.model.finding import FindingInterval
 from trilens.serve.access.seen_trouble import seen_incidents
 from trilens.serve.access.sight import WHOLE
 from trilens.serve.cases.about import About, Objects, Probed
@@ -19,7 +20,7 @@ from trilens.serve.cases.without_secrets import without_secrets
 from trilens.store.workloads import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from trilens.collect.target import TargetStatus
     from trilens.diagnose.case_file import CaseSubject
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from trilens.serve.cases.subjects import Meant, Subjects
     from trilens.serve.cases.wish import Wish
     from trilens.serve.own_queries import OwnQueries
+    from trilens.serve.standing_faults import GpuFaults
 
 # Whoever asks waits: what has not come by then is told as missing.
 _OBJECTS_S: Final = 10.0
@@ -55,8 +57,8 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`agents` is None where none is asked, `targets` and `alerts` tell of the present, and so does
-    `lasting`, of incidents; `incident` is the one that has an id, in a thread."""
+    """`agents` is None where none is asked, `targets` and `alerts` tell of the present; `incident` is the one
+    that has an id, in a thread."""
 
     subjects: Subjects
     records: CaseRecords
@@ -67,7 +69,7 @@ class Cases:
     targets: Callable[[], Sequence[TargetStatus]]
     alerts: Callable[[], Sequence[Alert]]
     incident: Callable[[str, QueryGuard | None], Incident | None]
-    lasting: Callable[[], Sequence[Incident]]
+    faults: GpuFaults
 
     def read(self, wish: Wish, guard: QueryGuard | None, sight: Sight = WHOLE) -> _Kept:
         """What the store has, in a thread. NotFound where nobody is meant, RequestError where several are."""
@@ -75,7 +77,6 @@ class Cases:
             for seen in seen_incidents([incident], self.records.workloads, sight, guard):
                 wish = wish.of_incident(seen)
         meant = self.subjects.seen_by(sight).find(wish.written, wish.namespace, wish.to_ms, guard)
-        wish = wish.since_trouble(meant.subject, self.lasting())
         span = Span(wish.from_ms, wish.to_ms)
         known = self.records.read(meant, span, guard)
         runs = self.runs.read(meant, known, span, guard, sight)
@@ -90,7 +91,7 @@ class Cases:
             members=known.members,
             phases=known.phases,
             events=known.events,
-            findings=findings,
+            findings=(*findings, *self._standing(meant.subject, wish, findings, guard)),
             gpus=known.gpus,
             runs=runs.runs,
             ranks=runs.ranks,
@@ -98,9 +99,23 @@ class Cases:
             notes=runs.notes,
             suspects=runs.suspects,
             artifacts=runs.artifacts,
-            missing=runs.missing,
+            missing=(*known.missing, *runs.missing),
         )
         return _Kept(meant, known, runs, case, wish.executes)
+
+    def _standing(
+        self, node: CaseSubject, wish: Wish, told: Iterable[FindingInterval], guard: QueryGuard | None
+    ) -> Iterator[FindingInterval]:
+        """Of a node: what broke a GPU of it before the time of the case, and nothing shows to be mended. It
+        was told once, and is no matter of whoever had the GPU."""
+        if node.kind is not SubjectKind.NODE:
+            return
+        lasting = {(one.finding.subject.gpu, one.finding.cause) for one in told if one.ended_ms is None}
+        for fault in self.faults.at(wish.to_ms, guard).values():
+            where = fault.subject
+            is_here = where.node == node.name and node.may_be_in(where.known_cluster)
+            if is_here and fault.onset_ms < wish.from_ms and (where.gpu, fault.cause) not in lasting:
+                yield FindingInterval(fault, fault.onset_ms, wish.to_ms)
 
     async def complete(self, kept: _Kept) -> CaseFile:
         """With what others have to be asked for. Belongs to the loop of `objects`."""

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from trilens.diagnose.case_file import GpuSeat, SubjectKind
 from trilens.model.finding import FindingKind
+from trilens.model.verdict import Missing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from trilens.diagnose.case_file import CaseSubject
     from trilens.model.event import EventRecord
-    from trilens.model.finding import Finding, FindingInterval, Subject
+    from trilens.model.finding import Finding, FindingInterval
     from trilens.model.gpu import BindingInterval, Gpu
     from trilens.model.life import MembershipInterval, PhaseInterval
     from trilens.model.query import QueryGuard
@@ -38,6 +40,7 @@ class Known:
     gpus: tuple[GpuSeat, ...]
     events: tuple[EventRecord, ...]
     places: Mapping[PodKey, str]  # the last node of each pod, "" of one that had none
+    missing: tuple[Missing, ...] = ()
 
     @property
     def keys(self) -> frozenset[WorkloadKey]:
@@ -68,10 +71,13 @@ class CaseRecords:
             places[meant.alone.pod] = meant.alone.node
         gpus = self._seats(meant, places.keys(), span, guard)
         known = Known(workloads, members, phases, gpus, (), places)
-        nodes = known.nodes
-        if meant.subject.kind is SubjectKind.NODE:
-            nodes |= {meant.subject.name}
-        return replace(known, events=self._events_of(meant.subject.cluster, nodes, known.pods, span, guard))
+        is_node = meant.subject.kind is SubjectKind.NODE
+        read = self._events_on if is_node else self._events_of
+        events, is_cut = read(meant.subject, known, span, guard)
+        missing = (_cut(_MOST_EVENTS),) if is_cut else ()
+        if not is_cut and len(events) > _KEPT_EVENTS:
+            missing = (_cut(_KEPT_EVENTS),)
+        return replace(known, events=tuple(reversed(events[:_KEPT_EVENTS])), missing=missing)
 
     def findings_of(
         self,
@@ -92,7 +98,7 @@ class CaseRecords:
         def concerns(finding: Finding) -> bool:
             subject = finding.subject
             if is_of_node and finding.kind is FindingKind.GPU_FAULT and subject.node == meant.subject.name:
-                return meant.subject.may_be_in(_cluster_of(subject))  # it outlasts the job that had the GPU
+                return meant.subject.may_be_in(subject.known_cluster)  # it outlasts the job that had the GPU
             if subject.workload is not None:
                 return subject.workload in keys
             if subject.run is not None:
@@ -153,26 +159,37 @@ class CaseRecords:
         return tuple(_seats(there, bindings))
 
     def _events_of(
-        self,
-        cluster: str,
-        nodes: Collection[str],
-        pods: Collection[PodKey],
-        span: Span,
-        guard: QueryGuard | None,
-    ) -> tuple[EventRecord, ...]:
-        """The latest, oldest first."""
-        uids = {pod.uid for pod in pods}
+        self, subject: CaseSubject, known: Known, span: Span, guard: QueryGuard | None
+    ) -> tuple[list[EventRecord], bool]:
+        """Newest first; and whether earlier ones were cut off."""
+        nodes, uids = known.nodes, {pod.uid for pod in known.pods}
         found = self.events.between(span.start_ms, span.end_ms, limit=_MOST_EVENTS, guard=guard)
         ours = [
             one
             for one in found
-            if (one.node in nodes and one.may_be_in(cluster)) or any(hit.uid in uids for hit in one.victims)
+            if (one.node in nodes and one.may_be_in(subject.cluster))
+            or any(hit.uid in uids for hit in one.victims)
         ]
-        return tuple(reversed(ours[:_KEPT_EVENTS]))
+        return ours, len(found) >= _MOST_EVENTS
+
+    def _events_on(
+        self, subject: CaseSubject, known: Known, span: Span, guard: QueryGuard | None
+    ) -> tuple[list[EventRecord], bool]:
+        """The same of a node: what its kernel told, and what hit its pods. Those of a large fleet would leave
+        no room for them."""
+        first_ms, last_ms, cluster = span.start_ms, span.end_ms, subject.cluster
+        pods = [(pod.namespace, pod.name, pod.uid) for pod in known.pods]
+        told = self.events.between(
+            first_ms, last_ms, node=subject.name, cluster=cluster, limit=_MOST_EVENTS, guard=guard
+        )
+        hit = self.events.of_pods(cluster, pods, first_ms, last_ms, limit=_MOST_EVENTS, guard=guard)
+        each = {(one.cluster, one.node, one.id): one for one in (*told, *hit)}
+        ours = sorted(each.values(), key=lambda one: -one.t_ms)
+        return ours, max(len(told), len(hit)) >= _MOST_EVENTS
 
 
-def _cluster_of(subject: Subject) -> str | None:
-    return subject.workload.cluster if subject.workload is not None else subject.cluster
+def _cut(most: int) -> Missing:
+    return Missing(f"events before the latest {most:,} that were looked at", "trilens events lists them")
 
 
 def _nodes(members: Iterable[MembershipInterval], gpus: Iterable[GpuSeat]) -> frozenset[str]:

@@ -1,18 +1,14 @@
-"""What somebody asks: about whom, and since when. An incident stands for whom it hits, in its time,
-and a node that is in trouble is asked about since that began."""
+"""What somebody asks: about whom, and since when. An incident stands for whom it hits, in its time."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from trilens.diagnose.case_file import SubjectKind
+from trilens.alert.incidents.causes import Trouble, trouble_of_alert
 from trilens.model.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from trilens.diagnose.case_file import CaseSubject
     from trilens.model.finding import Subject
     from trilens.model.incident import Incident
     from trilens.model.workload import WorkloadKey
@@ -33,31 +29,28 @@ class Wish(NamedTuple):
     def of_incident(self, incident: Incident) -> Wish:
         """About the first of its symptoms that names a workload, a pod or a node: the root is asked first."""
         subjects = [incident.subject, *(one.subject for one in incident.symptoms)]
-        written = next(filter(None, map(_written, subjects)), None)
-        if written is None:
+        named = next(((one, name) for one in subjects if (name := _written(one))), None)
+        if named is None:
             raise RequestError(f"the incident {incident.id} is about no workload, pod or node")
-        to_ms, from_ms = self.to_ms, min(self.from_ms, incident.onset_ms - _BEFORE_MS)
+        subject, written = named
+        to_ms, from_ms = self.to_ms, self.from_ms
+        if not _is_weakness(incident, subject):
+            from_ms = min(from_ms, incident.onset_ms - _BEFORE_MS)
         if incident.resolved_ms is not None:
             to_ms = min(to_ms, incident.resolved_ms + _AFTER_MS)
             from_ms = incident.onset_ms - _BEFORE_MS
         return Wish(written, None, max(from_ms, to_ms - MOST_MS), to_ms, self.executes)
 
-    def since_trouble(self, subject: CaseSubject, lasting: Iterable[Incident]) -> Wish:
-        """Of a node: from before the first incident that is about it and lasts. What broke it was told once,
-        and may be hours old."""
-        if subject.kind is not SubjectKind.NODE:
-            return self
-        onsets = [one.onset_ms for one in lasting if _is_about(one.subject, subject)]
-        began_ms = min([one for one in onsets if one <= self.to_ms], default=None)
-        if began_ms is None:
-            return self
-        from_ms = min(self.from_ms, began_ms - _BEFORE_MS)
-        return self._replace(from_ms=max(from_ms, self.to_ms - MOST_MS))
 
-
-def _is_about(root: Subject, node: CaseSubject) -> bool:
-    cluster = root.workload.cluster if root.workload is not None else root.cluster
-    return root.node == node.name and node.may_be_in(cluster)
+def _is_weakness(incident: Incident, subject: Subject) -> bool:
+    """That may last for weeks, in which other things went wrong. Of a node also where no more is left of it:
+    a fault that stands is told of a node however old it is."""
+    told = incident.symptoms[:1]
+    if subject.workload is None and subject.pod is None:
+        told = tuple(one for one in incident.symptoms if one.ended_ms is None)
+    # The labels of a finding say what it is, too.
+    troubles = {trouble_of_alert(dict(one.labels)) for one in told}
+    return troubles == {Trouble.WEAKNESS}
 
 
 def whole_name(key: WorkloadKey) -> str:

@@ -127,8 +127,7 @@ class GpuFindings:
             if subject.gpu is not None:
                 self.of_gpu.setdefault(subject.gpu, place)
             elif subject.node is not None:
-                cluster = subject.workload.cluster if subject.workload is not None else subject.cluster or ""
-                self.of_node.setdefault((cluster, subject.node), place)
+                self.of_node.setdefault((subject.known_cluster, subject.node), place)
 
     def of(self, cluster: str, node: str, uuid: str | None) -> int | None:
         of_gpu, on_node = self.of_gpu.get(uuid) if uuid is not None else None, self.on(cluster, node)

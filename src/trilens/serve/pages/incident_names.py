@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def clusters_of(incident: Incident) -> frozenset[str]:
     """Those where it is known to be; none where nothing that it is made of tells."""
     subjects = (incident.subject, *(one.subject for one in incident.symptoms))
-    named = ((one.cluster, one.workload.cluster if one.workload is not None else None) for one in subjects)
-    return frozenset(cluster for both in named for cluster in both if cluster)
+    return frozenset(one.known_cluster for one in subjects) - {""}
 
 
 def may_be_in(cluster: str, clusters: Collection[str]) -> bool:
