@@ -24,16 +24,29 @@ NOON = "2026-01-14T12:00:00Z"
 META = {"name": "x", "uid": "u", "resourceVersion": "1", "creationTimestamp": NOON}
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {**META, "annotations": {"volcano.sh/gpu-index": HUGE}}}
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": META, "status": {"capacity": {"cpu": "1e9999999"}}}
+ODD = [1.5, [1.5], [{"env": 1.5}], [{"env": [1.5, {"name": []}, {"name": "RANK", "value": "0"}]}]]
+ODD_PODS = [
+    {"apiVersion": "v1", "kind": "Pod", "metadata": META, "spec": {"containers": one, "initContainers": one}}
+    for one in ODD
+]
+WORKFLOW = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": META}
+NESTED = json.dumps({**POD, "spec": {"containers": "?"}}).replace('"?"', "[" * 1_500 + "]" * 1_500)
 FOUND: list[tuple[str, bytes]] = [
     ("kubernetes", json.dumps(POD).encode()),
     ("kubernetes", json.dumps(NODE).encode()),
+    ("kubernetes", b"\n".join(json.dumps(pod).encode() for pod in ODD_PODS)),
+    ("kubernetes", json.dumps({**WORKFLOW, "status": {"compressedNodes": "\u00e9"}}).encode()),
     ("nccl-logs", b"n1:7:9 [0] alloc.h:58 NCCL WARN\tFailed to malloc 268435456 bytes"),  # nothing was wrong
 ]
 
 
-@pytest.mark.parametrize(("name", "data"), FOUND, ids=["annotation", "amount", "tab"])
+@pytest.mark.parametrize(("name", "data"), FOUND, ids=["annotation", "amount", "containers", "packed", "tab"])
 def test_an_input_that_once_was_too_much(name: str, data: bytes) -> None:
     assert survives(BY_NAME[name], data)
+
+
+def test_an_object_that_nests_too_deep_is_refused() -> None:
+    assert not survives(BY_NAME["kubernetes"], NESTED.encode())
 
 
 @pytest.mark.parametrize("pattern", ["\udcff", "\ud800["])

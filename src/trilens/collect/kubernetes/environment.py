@@ -26,14 +26,21 @@ def keep_known_variables(pod: dict[str, Any]) -> None:
     spec = pod.get("spec")
     if not isinstance(spec, dict):
         return
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        if isinstance(container, dict) and "env" in container:
-            known = [variable for variable in container["env"] or () if _is_known(variable)]
-            if known:
-                container["env"] = known
-            else:
-                del container["env"]
+    for key in ("containers", "initContainers"):
+        for container in _listed(spec.get(key)):
+            if "env" in container:
+                known = [variable for variable in _listed(container["env"]) if _is_known(variable)]
+                if known:
+                    container["env"] = known
+                else:
+                    del container["env"]
 
 
-def _is_known(variable: Any) -> bool:
-    return isinstance(variable, dict) and variable.get("name") in _NAMES
+def _listed(value: Any) -> list[dict[str, Any]]:
+    """Whatever else an object may hold there."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _is_known(variable: dict[str, Any]) -> bool:
+    name = variable.get("name")
+    return isinstance(name, str) and name in _NAMES

@@ -54,9 +54,9 @@ class ObjectReader:
         try:
             whole = self._whole.decode(raw)
             metadata = msgspec.convert(whole.pop("metadata", None), _Metadata)
-        except (msgspec.DecodeError, UnicodeDecodeError) as e:
+            body = self._trimmer.trim(whole, kind.mask) if kind.mask else {}
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
             raise Unreadable(str(e)) from e
-        body = self._trimmer.trim(whole, kind.mask) if kind.mask else {}
         if kind.refine is not None:
             kind.refine(body)
         text = self._trimmer.text

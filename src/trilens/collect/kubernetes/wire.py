@@ -42,5 +42,5 @@ class Status(msgspec.Struct):
 def decode(text: bytes | msgspec.Raw, what: type[_T]) -> _T:
     try:
         return msgspec.json.decode(text, type=what)
-    except (msgspec.DecodeError, UnicodeDecodeError) as e:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise Unreadable(str(e)) from e

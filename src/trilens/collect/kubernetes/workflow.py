@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import zlib
 from typing import Any, Final
 
@@ -25,7 +24,7 @@ def unpack_nodes(workflow: dict[str, Any]) -> None:
         packed = base64.b64decode(status["compressedNodes"])
         unpacked = zlib.decompressobj(_GZIP).decompress(packed, _UNPACKED_LIMIT)
         nodes = msgspec.json.decode(unpacked, type=dict[str, dict[str, Any]])
-    except (binascii.Error, zlib.error, msgspec.DecodeError, UnicodeDecodeError):
+    except (ValueError, zlib.error, msgspec.DecodeError, RecursionError):
         return
     del status["compressedNodes"]
     status["nodes"] = {name: {key: node[key] for key in _STEP if key in node} for name, node in nodes.items()}
