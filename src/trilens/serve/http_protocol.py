@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,18 +18,44 @@ _TOO_LARGE: Final = b"the address and the headers have more than 65,536 bytes: s
 _TOO_SLOW: Final = b"the body came at less than 500 bytes a second\n"
 
 
+class Place(Protocol):
+    """What a connection takes of a server that has only so many."""
+
+    @property
+    def refusal(self) -> bytes:
+        """With one, all that the connection is there for is to tell it."""
+
+    def rest(self, end: Callable[[], None]) -> None:
+        """Between two requests `end` may be called, to make room for others."""
+
+    def work(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+class _OwnPlace:
+    """Of a server that counts none."""
+
+    refusal = b""
+
+    def rest(self, end: Callable[[], None]) -> None:
+        pass
+
+    def work(self) -> None:
+        pass
+
+    def leave(self) -> None:
+        pass
+
+
 class LimitedHttp(HttpToolsProtocol):
     """Without it, whoever can connect fills the memory with one header that never ends, or all connections
     with requests that never begin or never end. An application would not see the rest of a body that it has
     answered already."""
 
-    def __init__(
-        self, *arguments: Any, refusal: bytes = b"", leave: Callable[[], None] = lambda: None, **named: Any
-    ) -> None:
-        """With a `refusal` all that it does is to tell that; `leave` is told of its end."""
+    def __init__(self, *arguments: Any, place: Place | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._refusal = refusal
-        self._leave = leave
+        self._place = place or _OwnPlace()
         self._is_in_head = True
         self._head_bytes = 0
         self._is_too_large = False
@@ -39,20 +65,21 @@ class LimitedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self._refusal:
+        if self._place.refusal:
             self.connections.discard(self)  # a stop waits for no such one
-            self._end(b"503 Service Unavailable", self._refusal)
+            self._end(b"503 Service Unavailable", self._place.refusal)
             return
         self._too_slow = self.loop.call_later(_HEAD_S, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self._leave()
+        self._place.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_too_large or self._refusal:
+        if self._is_too_large or self._place.refusal:
             return
+        self._place.work()
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._too_slow is None:  # the next one of a connection that is kept
@@ -77,6 +104,16 @@ class LimitedHttp(HttpToolsProtocol):
         self._stop_waiting()
         super().on_message_complete()
         self._is_in_head, self._head_bytes = True, 0
+
+    def on_response_complete(self) -> None:
+        has_another = bool(self.pipeline)
+        super().on_response_complete()
+        if self._is_in_head and not self._head_bytes and not has_another and not self.transport.is_closing():
+            self._place.rest(self._make_room)
+
+    def _make_room(self) -> None:
+        self.connections.discard(self)  # over TLS the other end has some time to say goodbye, too
+        self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         if self._is_too_large:

@@ -1,5 +1,9 @@
 """Connections are counted from when they are accepted: who holds one open without a word, be it of HTTP or of
-the TLS before that, takes a place of his own share with it."""
+the TLS before that, takes a place of his own share with it.
+
+Those that are kept between two requests make room: each process of a training keeps one, and there may be
+more processes than places. Whoever has had an answer, and is closed then, comes again with his next request.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +39,46 @@ _TOO_MANY_OF_ONE: Final = b"too many connections from this address: see server.m
 class Place:
     """That of one connection, until it leaves. With a `refusal` it is told that, and nothing else."""
 
-    def __init__(self, held: Counter[str], site: str, refusal: bytes = b"") -> None:
+    def __init__(self, taken: Taken, site: str, refusal: bytes = b"") -> None:
         self.refusal = refusal
-        self._held = held
+        self._taken = taken
         self._site: str | None = site
-        held[site] += 1
+        taken.by_site[site] += 1
+
+    def rest(self, end: Callable[[], None]) -> None:
+        """It has had its answer, and is kept for the next request: `end` closes it."""
+        if self._site is not None:
+            self._taken.resting[self] = (self._site, end)
+
+    def work(self) -> None:
+        self._taken.resting.pop(self, None)
 
     def leave(self) -> None:
         """Once more does no harm."""
+        self.work()
         site, self._site = self._site, None
         if site is None:
             return
-        self._held[site] -= 1
-        if not self._held[site]:
-            del self._held[site]
+        self._taken.by_site[site] -= 1
+        if not self._taken.by_site[site]:
+            del self._taken.by_site[site]
+
+
+class Taken:
+    """The places that are taken: how many by each site, and which of them rest, the longest first."""
+
+    def __init__(self) -> None:
+        self.by_site: Counter[str] = Counter()
+        self.resting: dict[Place, tuple[str, Callable[[], None]]] = {}
+
+    def free_one(self, of: str | None = None) -> bool:
+        """Of one site, or of any."""
+        for place, (site, end) in self.resting.items():
+            if of is None or site == of:
+                place.leave()
+                end()
+                return True
+        return False
 
 
 class Connections:
@@ -60,19 +90,22 @@ class Connections:
         self._most = most
         self._most_of_each = most_of_each
         self._is_exempt = is_exempt
-        self._held: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
+        self._taken = Taken()
+        self._refused = Taken()
 
     def open(self, peer: str) -> Place | None:
         """None where there are too many even of those that are refused."""
-        site = site_of(peer)
-        if self._held.total() >= self._most:
-            refusal = _TOO_MANY
-        elif self._held[site] >= self._most_of_each and not is_loopback(peer) and not self._is_exempt(peer):
+        site, taken = site_of(peer), self._taken
+        is_one_of_many = taken.by_site[site] >= self._most_of_each and not (
+            is_loopback(peer) or self._is_exempt(peer)
+        )
+        if is_one_of_many and not taken.free_one(site):
             refusal = _TOO_MANY_OF_ONE
+        elif taken.by_site.total() >= self._most and not taken.free_one():
+            refusal = _TOO_MANY
         else:
-            return Place(self._held, site)
-        return Place(self._refused, site, refusal) if self._refused.total() < _REFUSED else None
+            return Place(taken, site)
+        return Place(self._refused, site, refusal) if self._refused.by_site.total() < _REFUSED else None
 
 
 class Reception:
@@ -164,9 +197,7 @@ class CountingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         def protocol(place: Place) -> LimitedHttp:
-            return LimitedHttp(
-                self.config, self.server_state, self.lifespan.state, refusal=place.refusal, leave=place.leave
-            )
+            return LimitedHttp(self.config, self.server_state, self.lifespan.state, place=place)
 
         await self.lifespan.startup()
         receptions = []

@@ -23,6 +23,7 @@ from trilens.serve.c_heap import keep_the_c_heap_small
 from trilens.serve.compose import System
 from trilens.serve.crashes import end_at_a_crash
 from trilens.serve.logs import configure_logs
+from trilens.serve.open_files import may_open_many
 from trilens.serve.own_health import certificate_ends_s
 from trilens.serve.reception import Connections, CountingServer
 from trilens.serve.stuck_loop import StuckLoop
@@ -61,6 +62,7 @@ def run_server(
     keep_the_c_heap_small()
     settings = load()
     configure_logs(settings.server)
+    may_open_many(settings.server.max_connections)
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_COLLECTED_AFTER)
     uvloop.run(serve(settings, load, announce, afterwards))

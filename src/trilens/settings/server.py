@@ -32,10 +32,11 @@ class ServerSettings(ServiceSettings):
         description="Web origins whose pages may read the API from a browser, such as https://grafana.example.",
     )
     max_connections: int = Field(
-        default=512,
+        default=2048,
         ge=1,
-        description="Connections held at once, from when they are accepted, and running requests; beyond it "
-        "the answer is 503.",
+        description="Connections held at once, from when they are accepted, and running requests. Beyond it "
+        "those that wait for a next request are closed, the longest first; where all are busy, the answer is "
+        "503.",
     )
     max_connections_per_address: int | None = Field(
         default=None,
