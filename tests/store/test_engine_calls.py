@@ -11,6 +11,7 @@ import pytest
 
 from trilens.model.errors import ConfigError, QueryCancelled, QueryTimeout, QueryTooLarge, StoreError
 from trilens.model.query import QueryGuard
+from trilens.store import server_link
 from trilens.store.engine import Engine
 from trilens.store.engine_settings import EngineOptions
 
@@ -133,6 +134,18 @@ def test_an_answer_holds_nothing_of_a_query_that_failed(location: str | Path) ->
         with pytest.raises(StoreError, match="throwIf"):
             engine.query_arrow("SELECT number, throwIf(number = 3000000) AS f FROM numbers(4000000)")
         assert engine.query_arrow("SELECT 7 AS seven").to_pydict() == {"seven": [7]}
+
+
+def test_a_server_is_not_connected_to_anew_after_a_query_that_failed(
+    clickhouse_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That takes several questions of its own, and whoever leaves a page cancels queries."""
+    with Engine.open(f"{clickhouse_url}/again", EngineOptions(readers=1)) as engine:
+        assert engine.query_arrow("SELECT 1 AS one")["one"].to_pylist() == [1]
+        monkeypatch.setattr(server_link, "_client", lambda *_: pytest.fail("another connection is made"))
+        with pytest.raises(StoreError, match="throwIf"):
+            engine.query_arrow("SELECT throwIf(1)")
+        assert engine.query_arrow("SELECT 2 AS two")["two"].to_pylist() == [2]
 
 
 def test_reads_run_beside_a_slow_one(engine: Engine) -> None:

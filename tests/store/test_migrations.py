@@ -71,6 +71,23 @@ def shape(engine: Engine) -> dict[str, str]:
     return dict(zip(found["name"].to_pylist(), found["ddl"].to_pylist(), strict=True))
 
 
+@pytest.mark.parametrize(("seen", "codec"), [("TRUE", "ALP, ZSTD(3)"), ("NOT name ILIKE '%alp%'", "ZSTD(3)")])
+def test_values_are_kept_as_the_engine_can(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, seen: str, codec: str
+) -> None:
+    """One that has the codec, but not the setting that allows it, takes no table with it."""
+    with Engine.open(directory) as engine:
+        monkeypatch.setattr(
+            engine, "system_table", lambda name: f"(SELECT * FROM system.{name} WHERE name != '' AND {seen})"
+        )
+        migrate(engine)
+        found = engine.query_arrow(
+            "SELECT compression_codec AS codec FROM system.columns "
+            "WHERE database = currentDatabase() AND table = 'samples' AND name = 'v'"
+        )
+        assert found["codec"].to_pylist() == [f"CODEC({codec})"]
+
+
 def test_a_newer_schema_is_refused(location: str | Path) -> None:
     with Engine.open(location) as engine:
         migrate(engine, (*MIGRATIONS, NEXT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pyarrow as pa
 import pytest
 from bench.torture.fault_proxy import Fault, FaultProxy
@@ -126,6 +127,22 @@ def test_a_statement_may_take_longer_than_a_pulse_and_what_it_raises_is_raised(
     with pytest.raises(ZeroDivisionError):
         beats.unless_silent(lambda: 1 // 0)
     beats.stop()
+
+
+def test_a_pulse_goes_on_after_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_again = threading.Event()
+    answers = iter([RuntimeError("nobody foresaw it")])
+
+    def stream(*_: Any) -> Any:
+        for foreseen_by_nobody in answers:
+            raise foreseen_by_nobody
+        asked_again.set()
+        raise httpx.ConnectError("refused")
+
+    monkeypatch.setattr(httpx.Client, "stream", stream)
+    beating = Pulse("http://127.0.0.1:1")
+    assert asked_again.wait(30)
+    beating.stop()
 
 
 def test_the_database_is_made_once(clickhouse_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,24 +154,26 @@ def test_a_later_process_wins_although_its_clock_is_behind(
 class FailingEngine:
     """Refuses inserts until it is told not to, as a full disk does."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, fault: Exception | None = None) -> None:
         self.query_arrow = engine.query_arrow
         self._insert = engine.insert_arrow
+        self._fault = fault or StoreError("the disk is full")
         self.refused = threading.Event()
         self.healed = False
 
     def insert_arrow(self, *rows: object) -> None:
         if not self.healed:
             self.refused.set()
-            raise StoreError("the disk is full")
+            raise self._fault
         self._insert(*rows)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("fault", [StoreError("the disk is full"), RuntimeError("nobody foresaw it")])
 def test_a_write_that_fails_is_tried_again_and_meanwhile_said(
-    embedded: Engine, monkeypatch: pytest.MonkeyPatch
+    embedded: Engine, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
     monkeypatch.setattr("trilens.store.record_writer._FIRST_RETRY_S", 0.01)
-    failing = FailingEngine(embedded)
+    failing = FailingEngine(embedded, fault)
     writer = RecordWriter(failing)  # type: ignore[arg-type]
     records = WorkloadRecords(embedded, writer)
     place = MembershipInterval(member("train-0"), "n1", 1_000)

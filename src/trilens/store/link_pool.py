@@ -43,9 +43,9 @@ class LinkPool:
             link = link or self.link()
             yield link
         except BaseException:
-            # chdb puts what a failed query had already given out before the next answer of its connection.
-            self._discard(link)
-            link = None
+            if link is not None and link.is_spoilt:
+                self._discard(link)
+                link = None
             raise
         finally:
             self._readers.put(link)
@@ -74,7 +74,6 @@ class LinkPool:
         if self._ends:
             raise StoreError("the store is closed")
 
-    def _discard(self, link: Link | None) -> None:
-        if link is not None:
-            self._links.remove(link)
-            link.close()
+    def _discard(self, link: Link) -> None:
+        self._links.remove(link)
+        link.close()

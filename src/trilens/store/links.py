@@ -34,6 +34,10 @@ class NobodyAnswers(ConnectionError):
 class Link(Protocol):
     """Not thread-safe: one statement at a time. Raises whatever its library raises; `Engine` translates."""
 
+    @property
+    def is_spoilt(self) -> bool:
+        """By a query that failed: no other may be asked."""
+
     def query(self, sql: str) -> pa.Table: ...
 
     def insert(self, table: str, rows: pa.Table) -> None: ...
@@ -59,13 +63,19 @@ class EmbeddedLink:
         location = str(path.resolve())
         if "?" in location:
             raise ConfigError(f"the data directory's path may not hold a question mark: {location}")
+        self.is_spoilt = False
         connect: Any = chdb.connect  # it has no types
         self._connection = connect(f"{location}?{urlencode(settings)}")
         self.command(f"CREATE DATABASE IF NOT EXISTS {identifier(database)} ENGINE = Atomic")
         self.command(f"USE {identifier(database)}")
 
     def query(self, sql: str) -> pa.Table:
-        result = self._connection.query(sql, "Arrow")
+        try:
+            result = self._connection.query(sql, "Arrow")
+        except BaseException:
+            # What it had already given out would come before the next answer of this connection.
+            self.is_spoilt = True
+            raise
         memory = np.frombuffer(result.get_memview().view(), dtype=np.uint8)
         # The engine's own memory, not a copy. chdb's view does not keep the result alive: the buffer must.
         return pa.ipc.open_file(pa.foreign_buffer(memory.ctypes.data, memory.size, base=result)).read_all()

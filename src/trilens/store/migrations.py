@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from trilens.model.errors import SchemaTooNew, StoreError
+from trilens.model.errors import SchemaTooNew
 from trilens.store import (
     access_tables,
     cluster_columns,
@@ -114,16 +114,15 @@ def current_version(engine: Engine) -> int:
 
 
 def _value_codec(engine: Engine) -> str:
-    """The best codec for values that this engine has; see schema.py for what was measured."""
-    try:
-        found = engine.query_arrow(_HAVE_ALP.format(codecs=engine.system_table("codecs")))
-    except StoreError:  # a server from before that table
-        return "ZSTD(3)"
+    """The best codec for values that every node of this engine has; see schema.py for what was measured."""
+    found = engine.query_arrow(_TAKES_ALP.format(settings=engine.system_table("settings")))
     return "ALP, ZSTD(3)" if found["n"][0].as_py() else "ZSTD(3)"
 
 
-_HAVE_ALP: Final = (
-    "SELECT min(has) AS n FROM (SELECT countIf(name = 'ALP') AS has FROM {codecs} GROUP BY hostName())"
+# Not by the codec: ClickHouse 26.3 to 26.7 have it and not the setting, and allow it in a way of their own.
+_TAKES_ALP: Final = (
+    "SELECT min(has) AS n FROM "
+    "(SELECT countIf(name = 'enable_alp_codec') AS has FROM {settings} GROUP BY hostName())"
 )
 
 

@@ -80,6 +80,9 @@ class Pulse:
             return False
         except httpx.HTTPError:
             return True
+        except Exception as e:  # a thread that ends would leave "silent", or "heard", for ever
+            log.error("whether the engine says anything is not known", exc_info=e)
+            return True
 
     def _note(self, *, is_heard: bool) -> None:
         was_silent = self.silence is not None

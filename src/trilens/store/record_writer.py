@@ -98,6 +98,10 @@ class RecordWriter:
                 if self._trouble is None:
                     log.warning("records are not written, and will be tried again", extra={"error": str(e)})
                 self._trouble = str(e)
+            except Exception as e:  # a thread that ends would keep all records, and say nothing
+                if self._trouble is None:
+                    log.error("records are not written, by a defect", exc_info=e)
+                self._trouble = f"by a defect: {e!r}"
             else:
                 self._trouble = None
                 return

@@ -29,14 +29,19 @@ class ServerLink:
     def __init__(
         self, target: ServerTarget, settings: Mapping[str, str | int], timeout_s: float, pulse: Pulse
     ) -> None:
+        self.is_spoilt = False
         self._unless_silent = pulse.unless_silent
         self._root = target.root
         with _server_errors(self._root):
             self._client = self._unless_silent(lambda: _client(target, target.database, settings, timeout_s))
 
     def query(self, sql: str) -> pa.Table:
-        with _server_errors(self._root):
-            body = self._unless_silent(lambda: self._client.raw_query(sql, fmt="Arrow"))
+        try:
+            with _server_errors(self._root):
+                body = self._unless_silent(lambda: self._client.raw_query(sql, fmt="Arrow"))
+        except TimeoutError:  # the client is still at it
+            self.is_spoilt = True
+            raise
         return pa.ipc.open_file(pa.py_buffer(body)).read_all()
 
     def insert(self, table: str, rows: pa.Table) -> None:
