@@ -78,7 +78,7 @@ class NoFacts:
 
 
 class NoSignals:
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         return no_signals(from_ms)
 
     serving = signals

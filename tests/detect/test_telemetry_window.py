@@ -77,6 +77,19 @@ def test_a_gpu_of_which_nothing_is_left_goes() -> None:
     assert _seen(window, Figure.POWER, "a")[-1] == 2 * COLUMNS - 1
 
 
+def test_gpus_that_come_after_the_others_take_little_more_room() -> None:
+    """A server that looks for the first time when most of a fleet was scraped knows some of it."""
+    window = TelemetryWindow()
+    fleet = {f"gpu-{number}": [1.0] for number in range(1_000)}
+    window.extend(_block(T0, {Figure.POWER: dict([*fleet.items()][:900])}))
+    window.extend(_block(T0 + 5_000, {Figure.POWER: fleet}))
+    held = window.telemetry([Place(*key, "c", "n", "0", "m") for key in window.keys]).figures[Figure.POWER]
+    assert held.base is not None
+    assert len(held.base) <= 1.2 * len(fleet)
+    assert _seen(window, Figure.POWER, "gpu-899")[-2:] == [1, 1]
+    assert _seen(window, Figure.POWER, "gpu-999")[-1] == 1
+
+
 def test_figures_are_in_base_units() -> None:
     window = TelemetryWindow()
     by_name = {field.selector: field for field in FIELDS}

@@ -81,7 +81,7 @@ class Known:
     def first_ms(self, *, guard: QueryGuard | None = None) -> int | None:
         return NOON_MS
 
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         return signals_of([GpuKey(GpuUuid(uuid)) for uuid in GPUS], from_ms, (to_ms - from_ms) // 60_000)
 
 

@@ -94,7 +94,7 @@ class Told:
 
 
 class Load:
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         raise AssertionError("all GPUs of a week are much, and not needed")
 
     def serving(self, from_ms: int, to_ms: int) -> Signals:

@@ -151,7 +151,7 @@ class Quiet:
     def __init__(self) -> None:
         self.trouble: tuple[str, ...] = ()
 
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         nothing = np.zeros((0, 120))
         gpus = GpuMinutes(from_ms, {}, nothing, nothing, nothing, nothing)
         return Signals(gpus, ServingMinutes(from_ms, {}, nothing, nothing, nothing), self.trouble)

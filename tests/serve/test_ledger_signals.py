@@ -221,6 +221,37 @@ def test_samples_that_lie_together_are_read_together() -> None:
     assert queries.asked == asked
 
 
+def test_an_open_hour_asks_once_for_the_hour_before_it() -> None:
+    """It is computed every minute. Any other hour is computed of what there is now."""
+    fleet, minute = Fleet().gpu("DEV_GPU_UTIL", [40] * 90), 65
+    queries = Counted(fleet.source)
+    signals = LedgerSignals(
+        queries, now_ms=lambda: HOUR_MS + minute * MINUTE_MS, clock_s=lambda: 60.0 * minute
+    )
+
+    def asked(*, is_open: bool) -> int:
+        before = queries.asked
+        found = signals.signals(HOUR_MS, HOUR_MS + minute * MINUTE_MS, is_open=is_open)
+        assert same(row(found, "active"), [0.4] * minute)
+        return queries.asked - before
+
+    first = asked(is_open=True)
+    while minute < 70:
+        minute += 1
+        assert asked(is_open=True) == first // 2
+    assert asked(is_open=False) == first
+
+
+def test_what_nobody_asks_for_again_is_let_go() -> None:
+    clock_s = 0.0
+    source = Fleet().gpu("DEV_GPU_UTIL", [40] * 60).source
+    signals = LedgerSignals(Counted(source), clock_s=lambda: clock_s)
+    signals.signals(HOUR_MS, HOUR_MS + 60 * MINUTE_MS)
+    clock_s = 3_600.0
+    signals.signals(HOUR_MS + 600 * MINUTE_MS, HOUR_MS + 660 * MINUTE_MS)
+    assert len(signals._kept) == 1
+
+
 def test_a_part_of_a_minute_counts() -> None:
     fleet = Fleet().gpu("DEV_GPU_UTIL", [40] * 3)
     found = LedgerSignals(EmbeddedQueries(fleet.source)).signals(HOUR_MS, HOUR_MS + 2 * MINUTE_MS + 31_000)

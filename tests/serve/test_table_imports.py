@@ -41,7 +41,7 @@ SEPTEMBER = OCTOBER - 24 * HOUR_MS  # its last day
 
 
 class NoSignals:
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         return no_signals()
 
 

@@ -23,6 +23,9 @@ WINDOW_MS: Final = 20 * 60_000
 COLUMNS: Final = WINDOW_MS // COLUMN_MS
 _AHEAD: Final = 60  # columns to go on into before everything is moved back to the beginning
 _ROWS_AT_FIRST: Final = 16
+_SPARE_SHARE: Final = (
+    8  # of the rows there is room for so many more: 10,000 GPUs are 200 MB, and come at once
+)
 
 
 class Readings(NamedTuple):
@@ -163,7 +166,7 @@ class TelemetryWindow:
         return rows
 
     def _grow(self, rows: int) -> None:
-        self._capacity = max(rows, 2 * self._capacity)
+        self._capacity = rows + max(rows // _SPARE_SHARE, _ROWS_AT_FIRST)
         for figure, held in self._figures.items():
             larger = np.full((self._capacity, held.shape[1]), np.nan, np.float32)
             larger[: len(held)] = held

@@ -66,15 +66,16 @@ class Booking:
             facts = self._facts.with_steps(records, from_ms, min(to_ms, now_ms), guard=guard)
         for hour in range(to_ms - HOUR_MS, from_ms - 1, -HOUR_MS):
             with without_collecting():
-                signals = self._signals_of(facts, hour, min(hour + HOUR_MS, now_ms))
+                signals = self._signals_of(facts, hour, now_ms)
                 computed = Computed(allocate(facts, signals, lost, prices, hour, now_ms), signals.trouble)
             yield computed
 
-    def _signals_of(self, facts: Facts, hour: int, upto_ms: int) -> Signals:
+    def _signals_of(self, facts: Facts, hour: int, now_ms: int) -> Signals:
         """Nothing is asked of an hour without GPUs: imported history."""
+        upto_ms = min(hour + HOUR_MS, now_ms)
         if any(overlapping(told, hour, upto_ms) for told in (facts.gpus, facts.bindings)):
             # The hour before too: what has gone on for a while is known by when it began.
-            return self._signals.signals(hour - HOUR_MS, upto_ms)
+            return self._signals.signals(hour - HOUR_MS, upto_ms, is_open=now_ms < hour + HOUR_MS)
         return no_signals(hour)
 
 

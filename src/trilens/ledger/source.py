@@ -97,7 +97,9 @@ class FactSource(Protocol):
 
 
 class SignalSource(Protocol):
-    def signals(self, from_ms: int, to_ms: int) -> Signals: ...
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
+        """`is_open`: for an hour that is not over, which is computed again every minute. What is settled of
+        the span may then be as it was read for the minute before."""
 
     def serving(self, from_ms: int, to_ms: int) -> Signals:
         """Of inference servers alone: little, where all GPUs of a day or a month would be much."""

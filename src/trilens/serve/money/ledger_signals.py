@@ -18,7 +18,7 @@ from trilens.model.errors import TrilensError
 from trilens.serve.own_queries import Matrix, Times
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, TypeVar
 
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ _HOUR_S: Final = 3 * _ANSWER_S  # one query after the other, where one decides a
 # Samples of four hours lie together on disk: one of these hours takes as long to read as all.
 _BLOCK_MS: Final = 4 * _HOUR_MS
 _FRESH_S: Final = 60.0  # hours are computed one after the other, and each looks at the one before it as well
+_UNUSED_S: Final = 600.0  # an hour of 10,000 GPUs is 20 MB
 _KEPT: Final = 2
 _SETTLED_MS: Final = 2 * MINUTE_MS  # until then more may come of a minute, in the ordinary course
 
@@ -115,13 +116,22 @@ class _Piece(NamedTuple):
 class _Read(NamedTuple):
     signals: Signals
     at_s: float
+    used_s: float  # last
 
 
 class LedgerSignals:
     """Satisfies the ledger's SignalSource; may be called from any thread but that of the server's loop."""
 
-    def __init__(self, queries: OwnQueries) -> None:
+    def __init__(
+        self,
+        queries: OwnQueries,
+        *,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._queries = queries
+        self._now_ms = now_ms
+        self._clock_s = clock_s
         self._loop: AskedLoop | None = None
         self._kept: dict[_Piece, _Read] = {}
 
@@ -129,11 +139,10 @@ class LedgerSignals:
         """Queries belong to the server's loop, where the connections to another Prometheus are."""
         self._loop = loop
 
-    def signals(self, from_ms: int, to_ms: int) -> Signals:
+    def signals(self, from_ms: int, to_ms: int, *, is_open: bool = False) -> Signals:
         """For want of an answer it does not raise: what could not be asked is in `trouble`."""
-        settled_ms = time.time_ns() // 1_000_000 - _SETTLED_MS
-        pieces = _pieces(from_ms, to_ms, settled_ms)
-        return _joined(from_ms, [_cut(self._read(piece), from_ms, to_ms) for piece in pieces])
+        pieces = _pieces(from_ms, to_ms, self._now_ms() - _SETTLED_MS)
+        return _joined(from_ms, [_cut(self._read(piece, is_open), from_ms, to_ms) for piece in pieces])
 
     def serving(self, from_ms: int, to_ms: int) -> Signals:
         """Of inference servers alone, which is little: for longer spans."""
@@ -146,16 +155,20 @@ class LedgerSignals:
             hours.append(Signals(gpus, found, tuple(asking.trouble)))
         return _joined(from_ms, hours)
 
-    def _read(self, piece: _Piece) -> Signals:
-        known = self._kept.get(piece)
-        if known is not None and time.monotonic() - known.at_s < _FRESH_S:
-            return known.signals
-        found = self._wait(_Asking(self._queries, piece.from_ms, piece.to_ms).all())
-        if not found.trouble and piece.is_settled:
-            self._kept[piece] = _Read(found, time.monotonic())
-            for oldest in list(self._kept)[:-_KEPT]:
-                self._kept.pop(oldest, None)
-        return found
+    def _read(self, piece: _Piece, is_open: bool) -> Signals:
+        now_s = self._clock_s()
+        for unused in [one for one, read in self._kept.items() if now_s - read.used_s >= _UNUSED_S]:
+            self._kept.pop(unused, None)
+        known = self._kept.pop(piece, None)
+        if known is None or not (is_open or now_s - known.at_s < _FRESH_S):
+            found = self._wait(_Asking(self._queries, piece.from_ms, piece.to_ms).all())
+            if found.trouble or not piece.is_settled:
+                return found
+            known = _Read(found, now_s, now_s)
+        self._kept[piece] = known._replace(used_s=now_s)
+        for oldest in list(self._kept)[:-_KEPT]:
+            self._kept.pop(oldest, None)
+        return known.signals
 
     def _wait(self, asked: Coroutine[Any, Any, _T]) -> _T:
         """Raises only while the server stops: an hour would be booked as one that nobody told of."""
@@ -324,12 +337,13 @@ def _fill(first: Matrix, second: Matrix) -> Matrix:
 
 
 def _pieces(from_ms: int, to_ms: int, settled_ms: int) -> list[_Piece]:
-    """Whole blocks, also where only an hour of one is wanted; of the last few hours, hours."""
+    """Whole blocks, also where only an hour of one is wanted: what is old is booked many hours at once. Of
+    the last few hours, which are booked as they pass, hours."""
     pieces: list[_Piece] = []
     at_ms = from_ms
     while at_ms < to_ms:
         block_ms = at_ms - at_ms % _BLOCK_MS
-        if block_ms + _BLOCK_MS <= settled_ms:
+        if block_ms + 2 * _BLOCK_MS <= settled_ms:
             pieces.append(_Piece(block_ms, block_ms + _BLOCK_MS, is_settled=True))
             at_ms = block_ms + _BLOCK_MS
         else:
