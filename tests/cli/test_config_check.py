@@ -217,6 +217,7 @@ def test_it_agrees_with_a_server_of_the_same_environment(tmp_path: Path) -> None
 ELSEWHERE = """
 server: {listen: ':9333', token_file: no/server, tls_cert_file: no/c, tls_key_file: no/k}
 agent: {token_file: no/agent}
+storage: {url: 'http://clickhouse:8123/trilens', username: trilens, password_file: no/clickhouse}
 access:
   tokens_file: no/tokens
   session_key_file: no/key
@@ -239,7 +240,8 @@ def test_settings_of_another_machine_are_looked_at_without_their_secrets(tmp_pat
     named = [re.findall(r"no/\w+", line)[0] for line in told]
     assert all(line.startswith("a.yaml: warning: not looked at: cannot ") for line in told[:-2])
     assert named == [
-        *("no/server", "no/tokens", "no/secret", "no/key", "no/ca", "no/agent", "no/c", "no/scrape"),
+        *("no/server", "no/clickhouse", "no/tokens", "no/secret", "no/key", "no/ca"),
+        *("no/agent", "no/c", "no/scrape"),
         *("no/rules", "no/more", "no/prices", "no/policy", "no/one", "no/two"),
     ]
 
@@ -259,6 +261,43 @@ def test_what_is_there_must_be_right_elsewhere_too(tmp_path: Path) -> None:
         assert error in said.stderr
         (tmp_path / file).unlink()
     assert trilens_here("config", "check", "--elsewhere", "missing.yaml", cwd=tmp_path).returncode == 2
+
+
+VARIABLES = """
+alerting:
+  receivers:
+    ml: {slack: {url: '${OF_SLACK}'}}
+    oncall: {pagerduty: {routing_key: '${OF_PAGERDUTY}'}}
+    bot: {webhook: {url: 'http://bot', secret: '${OF_BOT}', bearer_token: '${OF_BOT}'}}
+    night: {mail: {server: 'm:25', from: a@b, to: [c@d], username: u, password: '${OF_MAIL}'}}
+    all: {alertmanager: {url: 'http://am:9093', username: u, password: '${OF_ALERTMANAGER}'}}
+"""
+
+
+def test_variables_of_another_machine_are_named_too(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", VARIABLES)
+    here = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert (here.returncode, "the environment has no OF_SLACK" in here.stderr) == (2, True)
+    said = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stderr.splitlines() == [
+        f"a.yaml: warning: not looked at: the variable {name} is not set"
+        for name in ("OF_SLACK", "OF_PAGERDUTY", "OF_BOT", "OF_MAIL", "OF_ALERTMANAGER")
+    ]
+    wrong = trilens_here("config", "check", "--elsewhere", "a.yaml", cwd=tmp_path, OF_SLACK="ftp://x")
+    assert wrong.returncode == 2
+    assert "ml.slack: the webhook's URL is not an http:// or https:// URL" in wrong.stderr
+    again = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert again.returncode == 2, "what was absent elsewhere is an error here"
+
+
+def test_the_password_of_the_tables_is_read_as_a_server_would(tmp_path: Path) -> None:
+    write(tmp_path, "a.yaml", "storage: {url: 'http://c:8123/t', username: t, password_file: secret}\n")
+    said = trilens_here("config", "check", "a.yaml", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "cannot read the ClickHouse password from" in said.stderr
+    write(tmp_path, "secret", "x")
+    assert trilens_here("config", "check", "a.yaml", cwd=tmp_path).returncode == 0
 
 
 def test_the_login_of_the_docs_can_be_checked_before_it_is_installed(tmp_path: Path) -> None:

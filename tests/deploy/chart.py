@@ -45,6 +45,21 @@ def template(*settings: str, values: Path = VALUES, namespace: str = HOME) -> tu
     return tuple(document for document in yaml.safe_load_all(text) if document)
 
 
+def notes(folder: Path, *settings: str) -> str:
+    """What helm tells after an install. It renders that for a cluster alone: here as an object of a copy."""
+    chart = shutil.copytree(CHART, folder / "trilens")
+    text = chart / "templates" / "NOTES.txt"
+    (chart / "templates" / "_notes.tpl").write_text(
+        f'{{{{ define "notes" }}}}{text.read_text()}{{{{ end }}}}'
+    )
+    text.unlink()
+    (chart / "templates" / "notes.yaml").write_text('notes: {{ include "notes" . | toJson }}')
+    flags = [word for one in settings for word in ("--set", one)]
+    said = helm("template", RELEASE, chart, *flags, "--show-only", "templates/notes.yaml").stdout
+    told: str = yaml.safe_load(said)["notes"]
+    return told
+
+
 def refusal(*settings: str) -> str:
     """What helm says of values that it does not take."""
     flags = [word for one in settings for word in ("--set-json" if one.endswith("}") else "--set", one)]

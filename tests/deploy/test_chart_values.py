@@ -14,6 +14,7 @@ from chart import (
     LARGE,
     SCHEMA,
     VALUES,
+    notes,
     of_kind,
     one_of,
     pod_of,
@@ -192,6 +193,24 @@ def test_a_proxy_of_yours_is_another_than_the_ingress() -> None:
     ingress = "server.ingress.enabled=true,server.ingress.host=t.example,server.ingress.from={10.1.0.0/16}"
     settings = settings_of(template(ingress, "config.access.proxy.trusted={10.2.0.0/16}"))
     assert settings["access"]["proxy"] == {"trusted": ["10.2.0.0/16"]}
+
+
+@pytest.mark.parametrize(
+    ("known", "wide"),
+    [
+        ("{10.1.0.7,fd00:7::1}", ""),
+        ("{10.1.0.0/24,fd00:7::/64}", ""),
+        ("{10.1.0.7,10.244.0.0/16,fd00::/48}", "(10.244.0.0/16, fd00::/48)"),
+    ],
+)
+def test_helm_warns_where_every_pod_could_be_anybody(known: str, wide: str, tmp_path: Path) -> None:
+    ingress = f"server.ingress.enabled=true,server.ingress.host=t.example,server.ingress.from={known}"
+    told = notes(tmp_path / "from", ingress)
+    assert "does not know which address is the ingress's" not in told
+    assert told.count("server.ingress.from has whole networks") == bool(wide)
+    assert wide in told
+    of_yours = notes(tmp_path / "proxy", ingress, "config.access.proxy.trusted={10.2.0.7}")
+    assert "whole networks" not in of_yours, "it is not asked then"
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ def test_the_table_of_rights_has_all_of_them() -> None:
 
 
 def test_the_figures_of_the_limits_are_the_defaults() -> None:
-    access = load_settings(environ={}).access
+    settings = load_settings(environ={})
+    access = settings.access
+    assert f"(`server.max_connections`, {settings.server.max_connections})" in PAGE
     for name in ("requests_per_s", "intake_requests_per_s", "failures_per_s"):
         assert f"| `access.{name}` | {getattr(access, name):g} |" in PAGE

@@ -32,6 +32,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 COLOURS = 256
 TERMINAL = (112, 24)
 _HOURS_OF_A_NIGHT = 12
+_MORNING = 8  # o'clock
 _DEAR = 5_000  # dollars: what the dearest job of the night has cost
 _FONTS = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 
@@ -66,11 +67,20 @@ def _is_booked(site: str) -> bool:
 @pytest.fixture
 def tab(browser: Browser, night: str) -> Iterator[Page]:
     with browser.new_context(
-        viewport={"width": 1280, "height": 860}, base_url=night, reduced_motion="reduce", timezone_id="UTC"
+        viewport={"width": 1280, "height": 860},
+        base_url=night,
+        reduced_motion="reduce",
+        timezone_id=_morning(),
     ) as context:
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         yield page
+
+
+def _morning() -> str:
+    """Where it is the morning after the night, as the docs tell it. (Etc/GMT-3 is three hours ahead.)"""
+    ahead = (_MORNING - time.gmtime().tm_hour + 11) % 24 - 11
+    return f"Etc/GMT{-ahead:+d}" if ahead else "Etc/GMT"
 
 
 def opened(tab: Page, path: str) -> None:

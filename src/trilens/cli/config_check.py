@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from trilens.serve.run import check_certificate
 from trilens.serve.scrape_jobs import scrape_configs
 from trilens.settings.cure import read_policy
 from trilens.settings.load import load_settings
+from trilens.settings.receivers import absent_variables
 from trilens.settings.token_file import read_token_file
 
 if TYPE_CHECKING:
@@ -50,10 +52,15 @@ def check_file(file: Path, *, is_elsewhere: bool = False) -> FileReport:
     doubts: list[str | None] = []
     jobs: list[ScrapeConfig] = []
     try:
-        settings = load_settings(file, environ={} if is_elsewhere else None)
+        unset: AbstractContextManager[list[str]] = absent_variables() if is_elsewhere else nullcontext([])
+        with unset as variables:
+            settings = load_settings(file, environ={} if is_elsewhere else None)
+        absent.told |= {f"not looked at: the variable {name} is not set": None for name in variables}
         with looking():
             token = settings.required_token()
             doubts.append(settings.server.doubt_about(token))
+        with looking():
+            settings.storage.read_password()
         check_access(settings, looking)
         with looking():
             doubts.append(_nobody_comes_in(settings, token))

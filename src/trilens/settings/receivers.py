@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
@@ -18,8 +20,25 @@ from trilens.settings.endpoint import EndpointSettings
 from trilens.settings.group import Group, HeaderSecret, Texts, read_header_secret, read_secret
 from trilens.settings.service import split_address
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ADDRESS: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_UNKNOWN: Final = "https://elsewhere.invalid/"  # stands where a URL, a key or a password is to be
+_absent: ContextVar[list[str] | None] = ContextVar("absent", default=None)
+
+
+@contextmanager
+def absent_variables() -> Iterator[list[str]]:
+    """Of settings that are read here for another machine: variables that are not set are no error, and their
+    names are in the list afterwards."""
+    names: list[str] = []
+    token = _absent.set(names)
+    try:
+        yield names
+    finally:
+        _absent.reset(token)
 
 
 def _from_environment(secret: SecretStr) -> SecretStr:
@@ -29,7 +48,11 @@ def _from_environment(secret: SecretStr) -> SecretStr:
         return secret
     value = os.environ.get(named[1], "").strip()
     if not value:
-        raise ValueError(f"the environment has no {named[1]}")
+        absent = _absent.get()
+        if absent is None:
+            raise ValueError(f"the environment has no {named[1]}")
+        absent.append(named[1])
+        value = _UNKNOWN
     return SecretStr(value)
 
 

@@ -97,7 +97,7 @@ _SAID: Final[dict[tuple[Bucket, str], tuple[str, str]]] = {
     ),
     (Bucket.RECOMPUTE, causes.LOST_WORK): (
         "steps after the last checkpoint were lost{step}",
-        "write checkpoints more often: docs/sdk.md has checkpoint()",
+        "write checkpoints more often",
     ),
     (Bucket.ALLOCATED_IDLE, causes.ENDED): ("its program had ended, its pods held the GPUs", _IDLE),
     (Bucket.ALLOCATED_IDLE, causes.NEVER_USED): ("held GPUs and never used them", _IDLE),
