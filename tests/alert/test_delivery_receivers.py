@@ -6,13 +6,17 @@ import hashlib
 import hmac
 import socket
 import ssl
+import threading
+import time
 from dataclasses import replace
 from email import message_from_string, policy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from certificates import make_certificates
+from dripping import HEAD, Dripping
 from receivers_at_work import NOW_MS, HttpReceiver, SmtpServer, incident, plan, resolved, symptom
 from trilens.alert.delivery.notice import Occasion, encode, notice_of
 from trilens.alert.delivery.receivers.wording import followers
@@ -242,6 +246,62 @@ def test_who_answers_200_and_is_no_alertmanager_has_taken_nothing(
     receiver.next()
 
 
+@pytest.mark.parametrize(
+    "said", [b" ok\n", b'{"ok": true}', b'{"success": true}', b'{"result": "success", "msg": ""}']
+)
+def test_what_slack_and_those_like_it_say_to_a_message(receiver: HttpReceiver, said: bytes) -> None:
+    receiver.answers.append((200, {}, said))
+    channel({"slack": {"url": receiver.url}}).send(told())
+    receiver.next()
+
+
+LOGIN = b"<html>please log in at http://me:pass@there</html>"
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Slack", LOGIN),
+        ("Slack", b""),
+        ("Slack", b'{"ok": false, "error": "channel_not_found"}'),
+        ("Slack", b'{"status": "success"}'),
+        ("PagerDuty", LOGIN),
+        ("PagerDuty", b"ok"),
+        ("PagerDuty", b'{"status": "invalid event"}'),
+        ("PagerDuty", b'["status", "success"]'),
+        ("PagerDuty", b'{"status": "\xff"}'),
+        ("Slack", b"[" * 60_000),
+    ],
+)
+def test_who_answers_2xx_in_other_words_has_taken_no_message(
+    receiver: HttpReceiver, kind: str, said: bytes
+) -> None:
+    receiver.answers.append((202, {"Content-Type": "application/json"}, said))
+    settings = {
+        "Slack": {"slack": {"url": receiver.url}},
+        "PagerDuty": {"pagerduty": {"url": receiver.url, "routing_key": "k"}},
+    }
+    with pytest.raises(ReceiverAway, match=f"it answers as no {kind} does: '") as raised:
+        channel(settings[kind]).send(told())
+    assert "pass" not in raised.value.message
+    assert len(raised.value.message) < 150
+    receiver.next()
+
+
+def test_a_webhook_may_say_what_it_likes_and_leads_nowhere_else(receiver: HttpReceiver) -> None:
+    hook = channel({"webhook": {"url": receiver.url, "bearer_token": "t0ken"}})
+    receiver.answers.append((200, {}, LOGIN))
+    hook.send(told())
+    receiver.next()
+    with HttpReceiver() as other:
+        for status in (301, 302, 307, 308):
+            receiver.answers.append((status, {"Location": other.url}, b""))
+            with pytest.raises(NotificationRefused, match=f"HTTP {status}"):
+                hook.send(told())
+            receiver.next()
+        assert other.posted.empty()
+
+
 def test_nobody_there() -> None:
     with pytest.raises(ReceiverAway, match="refused"):
         channel({"webhook": {"url": "http://127.0.0.1:9/"}}).send(told())
@@ -254,6 +314,54 @@ def test_one_that_does_not_answer_in_time() -> None:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         with pytest.raises(ReceiverAway, match="timed out"):
             channel({"webhook": {"url": address, "timeout": "50ms"}}).send(told())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [(HEAD, b"x"), (b"", b"HTTP/1.1 102 Processing\r\n\r\n"), (HEAD + b"Content-Length: 9999\r\n\r\n", b"x")],
+    ids=["headers", "interim answers", "body"],
+)
+def test_one_that_answers_drop_by_drop_is_given_up_in_time(said: tuple[bytes, bytes]) -> None:
+    with Dripping(*said) as server:
+        began_s = time.monotonic()
+        with pytest.raises(ReceiverAway, match="timed out"):
+            channel({"slack": {"url": server.url, "timeout": "200ms"}}).send(told())
+        assert 0.2 <= time.monotonic() - began_s < 5
+
+
+def test_each_message_over_one_connection_has_the_whole_time(receiver: HttpReceiver) -> None:
+    class Keeping(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            time.sleep(0.4)
+            callers.append(self.client_address[1])
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    callers: list[int] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Keeping) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/"
+        slack = channel({"slack": {"url": address, "timeout": "1s"}})
+        for _ in range(3):
+            slack.send(told())
+        slack.close()
+        server.shutdown()
+    assert len(callers) == 3
+    assert len(set(callers)) == 1
+
+
+def test_no_more_of_an_answer_is_read_than_anybody_looks_at() -> None:
+    """A webhook that has taken it may go on talking for ever."""
+    with Dripping(HEAD + b"\r\n", b"x" * 65_536, every_s=0.0) as server:
+        channel({"webhook": {"url": server.url}}).send(told())
 
 
 def test_a_secret_file_that_is_gone_says_so(tmp_path: Path) -> None:
@@ -315,6 +423,26 @@ def test_mail(certificates: Path) -> None:
         untrusted = {name: value for name, value in settings.items() if name != "ca_file"}
         with pytest.raises(ReceiverAway, match="certificate"):
             channels({"mail": untrusted})[0].send(told())
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        ((b"220 he", b"r"), "timed out"),
+        ((b"", b"220-here\r\n"), "timed out"),
+        ((b"220 here\r\n", b"250-" + b"x" * 4000 + b"\r\n"), "it says more than 64 KiB"),
+    ],
+    ids=["a line", "lines", "more than fits"],
+)
+def test_a_mail_server_that_talks_without_end_is_given_up_in_time(
+    said: tuple[bytes, bytes], match: str
+) -> None:
+    with Dripping(*said) as server:
+        address = {"server": f"127.0.0.1:{server.port}", "from": "t@example.com", "to": "a@example.com"}
+        began_s = time.monotonic()
+        with pytest.raises(ReceiverAway, match=match):
+            channel({"mail": {**address, "timeout": "150ms" if match == "timed out" else "10s"}}).send(told())
+        assert time.monotonic() - began_s < 5
 
 
 def test_mail_is_not_sent_in_the_clear_unless_asked() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -14,8 +16,10 @@ from typer.testing import CliRunner
 from incident_night import Machines, Night, made_up_prices
 from memory_api import Api, running
 from scenes import START_MS
+from servers import until
 from trilens.alert.delivery.held_back import HeldBack, Hold
 from trilens.cli.main import app
+from trilens.model.errors import QueryTimeout
 from trilens.store.options import StoreOptions
 from trilens.store.store import Store
 
@@ -115,6 +119,62 @@ def test_what_is_open_is_known_while_the_engine_does_not_say_what_machines_cost(
     finally:
         goes_on.set()
         passing.join(60)
+
+
+def test_an_engine_that_takes_too_long_costs_no_incident_and_no_money(
+    store: Store, prices: Prices, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is told may be told once; what it costs is known when the engine is back."""
+    night = Night(store, prices)
+    night.numbers = count(400)
+    with monkeypatch.context() as slow:
+        late = Mock(side_effect=QueryTimeout("the query took longer than 120 s"))
+        slow.setattr(Machines, "unfinished", late)
+        night.pass_by(200, 300)
+        night.fire(300)
+        night.pass_by(305, 330)
+    [one] = night.keeper.open()
+    assert [symptom.name for symptom in one.symptoms] == ["D009", "xid 79", "D001", "TrainingSlow"]
+    assert one.lost_quanta is None
+    assert late.call_count > 10
+    assert len([record for record in caplog.records if "cost" in record.message]) == 1
+    night.pass_by(335, 340)
+    [one] = night.keeper.open()
+    stalled_ms = next(symptom.onset_ms for symptom in one.symptoms if symptom.name == "D001")
+    lost_ms = (one.lost_quanta or 0) * 3_600_000 // (4 * 9 * 10**9)
+    assert abs(lost_ms - (night.now_ms - stalled_ms)) <= 1
+
+
+def test_incidents_do_not_wait_for_an_engine_that_says_nothing(
+    store: Store, prices: Prices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night = Night(store, prices)
+    night.numbers = count(500)
+    goes_on, asked = threading.Event(), 0
+    known = Machines().unfinished()
+
+    def silent(_machines: Machines) -> Sequence[MachineInterval]:
+        nonlocal asked
+        asked += 1
+        goes_on.wait(20)
+        return known
+
+    monkeypatch.setattr("trilens.serve.incidents.cost_looks._WAIT_S", 0.05)
+    monkeypatch.setattr(Machines, "unfinished", silent)
+    try:
+        began_s = time.monotonic()
+        night.pass_by(200, 400)
+        assert time.monotonic() - began_s < 20
+        assert night.keeper.open()[0].lost_quanta is None
+        assert asked == 1, "it is asked again, though it has not answered"
+    finally:
+        goes_on.set()
+
+    def is_priced() -> bool:
+        night.keeper.work()
+        return night.keeper.open()[0].lost_quanta is not None
+
+    until(is_priced, "nobody knows what is lost, though the engine has answered")
 
 
 def test_the_keeper_works_in_its_own_thread(store: Store, prices: Prices) -> None:

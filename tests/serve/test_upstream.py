@@ -203,6 +203,9 @@ def reply(
 FINE = reply(200, json.dumps({"status": "success", "data": [], "warnings": ["partial"]}).encode())
 
 
+OWN = reply(200, b'{"status": "success", "data": {"resultType": "vector", "result": []}}')
+
+
 def test_credentials_tenant_and_base_path() -> None:
     with (
         Recorder(FINE) as mimir,
@@ -374,6 +377,32 @@ def test_a_source_that_is_slow_is_given_up() -> None:
         release.set()
     assert answer.status_code == 502
     assert "did not answer within 0.1 s" in answer.json()["error"]
+
+
+def test_slow_queries_keep_no_probe_from_being_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trilens.serve.upstream._AT_ONCE", 2)
+    monkeypatch.setattr("trilens.serve.upstream._FRESH_S", 0.0)
+    release = threading.Event()
+
+    def slow(handler: BaseHTTPRequestHandler) -> None:
+        if handler.path != "/api/v1/query?query=1":
+            release.wait(20)
+        OWN(handler)
+
+    async def probed(upstream: Upstream) -> None:
+        queries = [asyncio.ensure_future(upstream.instant("up")) for _ in range(3)]
+        try:
+            for _ in range(2):
+                await asyncio.to_thread(source.asked.acquire)
+            assert await upstream.check() is None
+            assert await upstream.check() is None
+        finally:
+            release.set()
+            await asyncio.gather(*queries)
+
+    with Recorder(slow) as source:
+        ask(source.url, probed)
+        assert len(source.seen) == 5
 
 
 def test_a_client_that_goes_away_ends_the_request_to_the_source() -> None:

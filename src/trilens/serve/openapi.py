@@ -123,7 +123,6 @@ def document() -> dict[str, Any]:
 _GPU_FILTERS: Final = [
     parameter("cluster", "query", "Only of this cluster, or held by something there."),
     parameter("node", "query", "Only of this node."),
-    parameter("cluster", "query", "Only of this cluster, and those of which nobody knows the cluster."),
     parameter("namespace", "query", "Only those that a pod of this namespace holds."),
     parameter("workload", "query", "Only those that a workload of this name holds."),
     {

@@ -61,6 +61,7 @@ class Status:
     expired: int = 0  # older than what is kept, or in the future
     trouble: str | None = None
     refused: str | None = None  # why figures were not taken, the last time that happened
+    every_s: float = 30.0  # the pause between two passes
 
 
 class _Latest(NamedTuple):
@@ -93,7 +94,7 @@ class Following:
         self._latest: dict[str, _Latest] = {}  # of runs of which more has to be done
         self._changed: dict[str, None] = {}  # since the start, those that did last
         self._stopping = threading.Event()
-        self.status = Status(reader.system, reader.where)
+        self.status = Status(reader.system, reader.where, every_s=self._interval_s)
         self._thread = threading.Thread(
             target=self._follow, name=f"trilens-tracker-{reader.system}", daemon=True
         )

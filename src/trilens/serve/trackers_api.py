@@ -28,6 +28,7 @@ class TrackerAnswer(msgspec.Struct, frozen=True):
     expired: int  # not kept: older than what is kept, or in the future
     trouble: str | None
     refused: str | None  # why figures were not taken, the last time that happened
+    every_s: float  # the pause between two passes
 
 
 class TrackersApi:
@@ -45,6 +46,7 @@ class TrackersApi:
                 status.expired,
                 status.trouble,
                 status.refused,
+                status.every_s,
             )
             for status in (one.status for one in self._followed)
         ]

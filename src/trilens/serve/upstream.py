@@ -24,6 +24,7 @@ from trilens.serve.params import read_body, read_params
 from trilens.serve.routes import ROUTE
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 
     from starlette.requests import Request
@@ -37,6 +38,7 @@ _PASSED_BACK: Final = ("content-type", "content-encoding", "vary")
 _PROBE: Final = "/api/v1/query?query=1"  # every server of this kind answers it, from no data at all
 _PROBE_TIMEOUT_S: Final = 3.0  # probes of ours give up after a few seconds themselves
 _FRESH_S: Final = 2.0  # how long the outcome of a probe holds
+_AT_ONCE: Final = 64  # connections for queries, those of ours too
 # Thanos and VictoriaMetrics leave out what does not answer, unless told: half a fleet is not the fleet.
 _WHOLE: Final = {"partial_response": "false", "deny_partial_response": "1"}
 _MOST_BYTES: Final = 256 << 20  # of an answer that is read whole
@@ -60,20 +62,19 @@ class Upstream:
         self._source = source
         self._max_body = max_body
         self._session: aiohttp.ClientSession | None = None
+        self._of_probes: aiohttp.ClientSession | None = None  # slow queries may have all connections
         self.trouble: Trouble | None = None
         self._probed_at = -_FRESH_S
         self._probing = asyncio.Lock()
 
     async def start(self) -> None:
-        self._session = aiohttp.ClientSession(
-            auto_decompress=False,  # a compressed answer goes through as it is
-            connector=aiohttp.TCPConnector(limit=64, ssl=self._source.tls()),
-            skip_auto_headers=("Accept-Encoding", "User-Agent"),
-        )
+        tls = self._source.tls()
+        self._session, self._of_probes = _session(_AT_ONCE, tls), _session(1, tls)
 
     async def stop(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        for session in (self._session, self._of_probes):
+            if session is not None:
+                await session.close()
 
     async def forward(self, runner: QueryRunner, request: Request) -> Response:
         asked = request.scope[ROUTE].path
@@ -173,7 +174,7 @@ class Upstream:
         timeout_s = min(_PROBE_TIMEOUT_S, self._source.timeout.total_seconds())
         try:
             # The outcome is told without a token, and the text is not ours.
-            status, _ = await self._ask(_PROBE, timeout_s, quote=False)
+            status, _ = await self._ask(_PROBE, timeout_s, quote=False, session=self._of_probes)
         except SourceError as e:
             return e.message
         return None if status == 200 else f"the metric source {self.url} answered HTTP {status}"
@@ -194,13 +195,14 @@ class Upstream:
             watcher.cancel()
             task.cancel()
 
-    async def _ask(self, path: str, timeout_s: float, *, quote: bool) -> tuple[int, bytearray]:
+    async def _ask(
+        self, path: str, timeout_s: float, *, quote: bool, session: aiohttp.ClientSession | None = None
+    ) -> tuple[int, bytearray]:
         """For ourselves: the status, and the body, which is not without end."""
+        asking = self._send("GET", path, {}, b"", session)
         with self._translated(timeout_s):
             async with asyncio.timeout(timeout_s):
-                async with await self._answered(
-                    self._send("GET", path, {}, b""), timeout_s, quote=quote
-                ) as answer:
+                async with await self._answered(asking, timeout_s, quote=quote) as answer:
                     content = bytearray()
                     async for piece in answer.content.iter_any():
                         content += piece
@@ -225,11 +227,17 @@ class Upstream:
                 return answer
 
     async def _send(
-        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        session: aiohttp.ClientSession | None = None,
     ) -> aiohttp.ClientResponse:
-        assert self._session is not None
+        session = session or self._session
+        assert session is not None
         sent = {"accept-encoding": "identity", **headers, **self._source.request_headers()}
-        return await self._session.request(
+        return await session.request(
             method,
             yarl.URL(self._base + path, encoded=True),
             data=body or None,
@@ -277,6 +285,14 @@ class Upstream:
             raise SourceError(
                 f"the metric source {self.url} answered HTTP {answer.status}: {start or 'not JSON'}"
             )
+
+
+def _session(connections: int, tls: ssl.SSLContext) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        auto_decompress=False,  # a compressed answer goes through as it is
+        connector=aiohttp.TCPConnector(limit=connections, ssl=tls),
+        skip_auto_headers=("Accept-Encoding", "User-Agent"),
+    )
 
 
 async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

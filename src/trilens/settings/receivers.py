@@ -195,7 +195,10 @@ class MailSettings(Group):
     password_file: Path | None = Field(default=None, description="A file that holds the password.")
     ca_file: Path | None = Field(default=None, description="Certificates to trust instead of the system's.")
     insecure_skip_verify: bool = Field(default=False, description="Trust any certificate: to try out.")
-    timeout: Interval = Field(default=timedelta(seconds=20), description="The longest one step may take.")
+    timeout: Interval = Field(
+        default=timedelta(seconds=20),
+        description="The longest one step may take; all of a mail, three times as long.",
+    )
 
     @field_validator("server")
     @classmethod

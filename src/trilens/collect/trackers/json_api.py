@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from trilens import __version__
+from trilens.collect.deadline import Deadline
 from trilens.model.errors import TrackerAway, TrackerError
 from trilens.model.masking import without_passwords
 
@@ -30,6 +31,7 @@ class JsonApi:
         self._url = url
         self.where = without_passwords(url)
         self._headers = headers
+        self._deadline = Deadline(timeout_s)
         self._http = httpx.Client(
             verify=tls,
             timeout=timeout_s,
@@ -48,6 +50,7 @@ class JsonApi:
 
     def _ask(self, method: str, path: str, **request: Any) -> dict[str, Any]:
         headers = {**self._headers(), "Content-Type": "application/json"}
+        request["extensions"] = self._deadline.begin()
         try:
             with self._http.stream(method, self._url + path, headers=headers, **request) as answer:
                 content = _bounded(answer)
@@ -58,11 +61,11 @@ class JsonApi:
             error = TrackerAway if answer.status_code in _AWAY else TrackerError
             raise error(f"{self.where}{path} answered HTTP {answer.status_code}: {said}")
         try:
-            found = json.loads(content) if content.strip() else {}
-        except ValueError as e:
-            raise TrackerError(f"{self.where}{path} answered with something that is not JSON") from e
+            found = json.loads(content)
+        except ValueError as e:  # nothing at all is none either: who has nothing to tell says {}
+            raise TrackerAway(f"{self.where}{path} answered with something that is not JSON") from e
         if not isinstance(found, dict):
-            raise TrackerError(f"{self.where}{path} answered with JSON that is no object")
+            raise TrackerAway(f"{self.where}{path} answered with JSON that is no object")
         return found
 
 

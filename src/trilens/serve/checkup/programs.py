@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 from trilens.serve.checkup.finding import Finding, many
 
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.serve.checkup.evidence import Evidence
+
+_LATE: Final = 10  # times the pause between two passes of a tracker, each of which takes a while itself
+_LATE_S: Final = 15 * 60.0  # and so long at least
 
 
 def programs_see(evidence: Evidence) -> str:
@@ -48,6 +52,18 @@ def trackers(evidence: Evidence) -> Iterator[Finding]:
         if one["trouble"]:
             remedy = f"see the settings of {one['system']}, and docs/trackers.md"
             yield Finding("trackers", True, f"{place}: {one['trouble']}", "its runs are not read", remedy)
+        elif late_s := _late_s(one):
+            what = f"{place}: last read through {many(late_s // 60, 'minute')} ago"
+            remedy = "it answers slowly, or has much to tell: name fewer experiments, projects or folders"
+            yield Finding("trackers", False, what, "its runs are known as they were then", remedy)
         if one["refused"]:  # the last time: the next may have gone well
             means = "GPU-hours and utilisation were not taken there"
             yield Finding("trackers", False, f"{place}: {one['refused']}", means, "see who may write there")
+
+
+def _late_s(tracker: dict[str, Any]) -> float:
+    """Since when a pass goes on that should be over; 0 where that is not long, or the first goes on."""
+    if tracker["passed_ms"] is None:
+        return 0.0
+    since_s = time.time() - tracker["passed_ms"] / 1000
+    return since_s if since_s > max(_LATE * tracker["every_s"], _LATE_S) else 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from trilens.serve.checkup.finding import Finding, few, many
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trilens.serve.checkup.evidence import Evidence
+
+_LATE_S: Final = 15 * 60.0  # group_wait and group_interval, for which a message may wait, are shorter
 
 
 def rules_see(evidence: Evidence) -> str:
@@ -95,10 +98,17 @@ def receivers(evidence: Evidence) -> Iterator[Finding]:
     for one in evidence.receivers:
         place = f"{one['receiver']} ({one['kind']}, {one['where']})"
         remedy = f"see its settings and docs/delivery.md, then: trilens receivers test {one['receiver']}"
+        late = _late(one)
         if one["state"] == "failing":
-            means = f"nobody is told by it; messages that wait: {one['waiting']}, refused: {one['refused']}"
+            means = f"nobody is told by it; messages that wait: {one['waiting']}{late}"
+            means += f", refused: {one['refused']}"
             yield Finding("receivers", True, f"{place}: {one['last_error']}", means, remedy)
-        elif one["refused"]:
+        elif late:
+            what = f"{place}: {many(one['waiting'], 'message')} waiting{late}"
+            means = "nobody is told of them by it, though no try has failed: it is slow, or the queue is"
+            first = "see the server's log, and whether alerting.group_interval is as long"
+            yield Finding("receivers", True, what, means, f"{first}; {remedy}")
+        if one["refused"] and one["state"] != "failing":
             means = f"{one['refused']} messages since the start were not taken, the last one at that time"
             yield Finding("receivers", False, f"{place}: {one['last_error']}", means, remedy)
         if one["dropped"]:
@@ -106,6 +116,16 @@ def receivers(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "receivers", True, f"{place}: {one['dropped']} messages were dropped", means, remedy
             )
+
+
+def _late(receiver: dict[str, Any]) -> str:
+    """For how long its oldest message has been waiting; nothing where that is not long."""
+    since_ms = receiver["waiting_since_ms"]
+    waits_s = time.time() - since_ms / 1000 if since_ms is not None else 0.0
+    if waits_s < _LATE_S:
+        return ""
+    long = many(waits_s // 3600, "hour") if waits_s >= 7200 else many(waits_s // 60, "minute")
+    return f", the oldest for {long}"
 
 
 def ledger_sees(evidence: Evidence) -> str:

@@ -13,8 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from trilens.alert.incidents.incidents import REOPEN_MS, SETTLE_MS
 from trilens.alert.incidents.told import told_by_alert, told_by_event, told_by_finding
 from trilens.alert.incidents.whereabouts import Whereabouts
-from trilens.model.errors import StoreError, TrilensError
+from trilens.model.errors import TrilensError
 from trilens.model.finding import Severity
+from trilens.serve.incidents.cost_looks import CostLooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,7 @@ class IncidentKeeper:
         """`costs` is None where nobody knows prices."""
         self._incidents = incidents
         self._records = records
-        self._costs = costs
+        self._costs = CostLooks(costs) if costs is not None else None
         self._clock_ms = clock_ms
         self._listeners: list[tuple[Listener, dict[str, Incident]]] = []  # with what each has yet to hear
         self._at_work = threading.RLock()  # around the incidents
@@ -154,12 +155,13 @@ class IncidentKeeper:
 
     def work(self) -> list[Incident]:
         """One round; what was told of."""
+        if self._costs is not None and self._scene is not None:
+            self._costs.look(self._scene, self._clock_ms())
         now_ms = self._clock_ms()
-        with self._told:
+        with self._told:  # from here on nothing asks the engine: what is taken out is never lost to it
             alerts, self._alerts = list(self._alerts.values()), {}
             findings, self._findings = list(self._findings.values()), {}
             scene = self._scene
-        self._look_at_costs(scene, now_ms)  # it may take as long as the engine does: nobody waits for it
         with self._at_work:
             before = {one.id for one in self._incidents.open()}
             where = self._whereabouts(scene)
@@ -169,11 +171,11 @@ class IncidentKeeper:
             has_news = self._incidents.has_news
             self._incidents.take(self._events(scene, where, again=has_news), now_ms)
             self._incidents.settle(now_ms)
-            news = self._incidents.news()
-            self._opened += sum(one.resolved_ms is None and one.id not in before for one in news)
-            if news or now_ms - self._kept_ms >= _KEEP_EVERY_MS:
+            if self._incidents.has_news or now_ms - self._kept_ms >= _KEEP_EVERY_MS:
                 self._kept_ms = now_ms
                 self._keep()
+            news = self._incidents.news()
+            self._opened += sum(one.resolved_ms is None and one.id not in before for one in news)
         self._tell(news)
         return news
 
@@ -218,14 +220,6 @@ class IncidentKeeper:
         while len(self._events_seen) > _EVENTS_REMEMBERED:
             self._events_seen.popitem(last=False)
         return [told_by_event(event, where) for event in found]
-
-    def _look_at_costs(self, scene: Scene | None, now_ms: int) -> None:
-        if self._costs is None or scene is None:
-            return
-        try:
-            self._costs.look(scene, now_ms)
-        except StoreError as e:
-            log.warning("what workloads cost could not be asked", extra={"error": str(e)})
 
     def _keep(self) -> None:
         touched = self._incidents.touched()

@@ -27,7 +27,7 @@ class LastingMachines(Protocol):
 
 
 class WorkloadCosts:
-    """Satisfies `trilens.alert.incidents.losses.HourlyCosts`. Not thread-safe."""
+    """Satisfies `trilens.alert.incidents.losses.HourlyCosts`. One thread may look while others ask."""
 
     def __init__(
         self,
@@ -50,20 +50,22 @@ class WorkloadCosts:
         known = self._known.get(workload)
         return known[1] if known is not None else None
 
+    def is_due(self, now_ms: int) -> bool:
+        return now_ms - self._looked_ms >= _EVERY_MS
+
     def look(self, scene: Scene, now_ms: int) -> None:
-        """Raises StoreError. Cheap to call often: it looks once a minute."""
-        if now_ms - self._looked_ms < _EVERY_MS:
+        """Raises TrilensError, and knows what it knew before. Cheap to call often: it looks once a minute."""
+        if not self.is_due(now_ms):
             return
         of_gpus = _GpuCosts(self._prices(), self._machines.unfinished(), scene.telemetry.places, now_ms)
         shares = {binding.gpu: binding.share for binding in self._held()}
+        known = {key: one for key, one in self._known.items() if now_ms - one[0] <= _REMEMBERED_MS}
         for job in scene.jobs:
             if job.workload is not None and job.rows:
                 cost = _cost_of(job, scene.telemetry.places, of_gpus, shares)
                 if cost is not None:
-                    self._known[job.workload] = (now_ms, cost)
-        self._known = {
-            key: known for key, known in self._known.items() if now_ms - known[0] <= _REMEMBERED_MS
-        }
+                    known[job.workload] = (now_ms, cost)
+        self._known = known
         self._looked_ms = now_ms
 
 

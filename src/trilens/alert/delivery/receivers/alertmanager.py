@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from trilens.alert.delivery.receivers.post import Poster
+from trilens.alert.delivery.receivers.post import Poster, not_its_own
 from trilens.alert.go_time import stamp
-from trilens.model.errors import ReceiverAway
-from trilens.model.masking import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 64  # alerts in a request, as Prometheus has it
 _TEST_MS: Final = 60_000
-_MOST_TOLD: Final = 80  # bytes of an answer
 
 
 class AlertmanagerChannel:
@@ -34,8 +31,7 @@ class AlertmanagerChannel:
     def send(self, bodies: Sequence[bytes]) -> None:
         said = self._poster.post(self._url, b"[" + b",".join(bodies) + b"]", self._settings.request_headers())
         if not _is_its_own(said):
-            start = without_passwords(said[:_MOST_TOLD].decode(errors="replace"))
-            raise ReceiverAway(f"it answers as no Alertmanager does: {start!r}")
+            raise not_its_own(said, "Alertmanager")
 
     def test(self) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -56,6 +52,6 @@ def _is_its_own(said: bytes) -> bool:
     whatever else a proxy makes of it, has taken no alert."""
     try:
         msgspec.json.decode(said.strip() or b"{}")
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -9,6 +9,7 @@ from email.utils import format_datetime, localtime
 from typing import TYPE_CHECKING
 
 from trilens.alert.delivery.notice import Occasion, decode
+from trilens.alert.delivery.receivers.smtp import TimelySmtp, TimelySmtpTls
 from trilens.alert.delivery.receivers.wording import headline, plain_text, test_notice
 from trilens.model.errors import NotificationRefused, ReceiverAway
 
@@ -55,10 +56,10 @@ class MailChannel:
 
     def _connected(self) -> smtplib.SMTP:
         host, port = self._settings.address
-        timeout_s = self._settings.timeout.total_seconds()
+        step_s = self._settings.timeout.total_seconds()
         if self._settings.tls:
-            return smtplib.SMTP_SSL(host, port, timeout=timeout_s, context=self._settings.tls_context())
-        server = smtplib.SMTP(host, port, timeout=timeout_s)
+            return TimelySmtpTls(host, port, step_s, context=self._settings.tls_context())
+        server = TimelySmtp(host, port, step_s)
         try:
             if self._settings.starttls:
                 server.starttls(context=self._settings.tls_context())

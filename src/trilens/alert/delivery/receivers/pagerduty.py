@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trilens.alert.delivery.notice import Occasion, decode
-from trilens.alert.delivery.receivers.post import Poster
+from trilens.alert.delivery.receivers.post import Poster, not_its_own, object_of
 from trilens.alert.delivery.receivers.wording import few, followers, test_notice, when, where
 from trilens.alert.go_time import stamp
 
@@ -47,7 +47,9 @@ class PagerdutyChannel:
 
     def _post(self, notice: Notice) -> None:
         event = pagerduty_event(notice, self._settings.read_key())
-        self._poster.post(self._settings.url, msgspec.json.encode(event))
+        said = self._poster.post(self._settings.url, msgspec.json.encode(event))
+        if object_of(said).get("status") != "success":
+            raise not_its_own(said, "PagerDuty")
 
 
 def pagerduty_event(notice: Notice, routing_key: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from trilens.alert.delivery.notice import decode
-from trilens.alert.delivery.receivers.post import Poster
+from trilens.alert.delivery.receivers.post import Poster, not_its_own, object_of
 from trilens.alert.delivery.receivers.wording import few, followers, headline, test_notice, when, where
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _HEADER: Final = 150  # what Slack takes, in characters
 _SECTION: Final = 3_000
+_TAKEN: Final = (("ok", True), ("success", True), ("result", "success"))
 _MARKS: Final = {
     "critical": ":red_circle:",
     "warning": ":large_orange_circle:",
@@ -41,7 +42,16 @@ class SlackChannel:
         self._poster.close()
 
     def _tell(self, notice: Notice) -> None:
-        self._poster.post(self._settings.read_url(), msgspec.json.encode(slack_message(notice)))
+        said = self._poster.post(self._settings.read_url(), msgspec.json.encode(slack_message(notice)))
+        if not _is_taken(said):
+            raise not_its_own(said, "Slack")
+
+
+def _is_taken(said: bytes) -> bool:
+    """Slack and Mattermost say `ok`, Slack's workflows `{"ok": true}`, Rocket.Chat `{"success": true}`, Zulip
+    `{"result": "success"}`."""
+    told = object_of(said)
+    return said.strip() == b"ok" or any(told.get(name) == word for name, word in _TAKEN)
 
 
 def slack_message(notice: Notice) -> dict[str, Any]:
