@@ -99,13 +99,17 @@ def test_targets_that_are_not_found_and_monitors_that_cannot_be_used() -> None:
         }
 
 
-def test_trackers_that_are_not_read_or_take_nothing() -> None:
+def test_trackers_that_are_not_read_or_late_or_take_nothing() -> None:
+    now_ms = time.time_ns() // 1_000_000
     followed = [
         SimpleNamespace(status=status)
         for status in (
             Status("mlflow", "http://mlflow", trouble="no answer"),
             Status("wandb", "http://wandb", refused="403: read-only key"),
             Status("tensorboard", "/runs"),
+            Status("tensorboard", "/late", passed_ms=now_ms - 20 * 60_000, every_s=30.0),
+            Status("tensorboard", "/seldom", passed_ms=now_ms - 20 * 60_000, every_s=300.0),
+            Status("tensorboard", "/new", passed_ms=now_ms - 14 * 60_000, every_s=30.0),
         )
     ]
     api = well(readiness=watching(), followed=followed)  # type: ignore[arg-type]
@@ -113,6 +117,7 @@ def test_trackers_that_are_not_read_or_take_nothing() -> None:
         assert [(one["check"], one["is_problem"], one["what"]) for one in findings(url)] == [
             ("trackers", True, "mlflow http://mlflow: no answer"),
             ("trackers", False, "wandb http://wandb: 403: read-only key"),
+            ("trackers", False, "tensorboard /late: last read through 20 minutes ago"),
         ]
 
 

@@ -20,7 +20,7 @@ from trilens.collect.otlp.body import Encoding
 from trilens.collect.otlp.stats import OtlpTraceStats
 from trilens.collect.otlp.trace_receiver import OtlpTraceReceiver
 from trilens.collect.runs.intake import RunIntake
-from trilens.model.errors import Forbidden
+from trilens.model.errors import Forbidden, RunIntakeBusy
 from trilens.model.run import RunId
 from trilens.model.sample_ids import digest
 from trilens.store.options import StoreOptions
@@ -262,6 +262,112 @@ def test_what_cannot_be_used_is_said_and_the_rest_is_taken(store: Store) -> None
     assert answer.partial_success.rejected_spans == 6
     assert "training.step is -1" in answer.partial_success.error_message
     assert [step.step for step in store.runs.steps(RUN, 0, 9)] == [2]
+
+
+@pytest.mark.parametrize(
+    "odd", ["$WORLD_SIZE", "9" * 5_000, -1, 1.5, True, ["8"], 2**60], ids=lambda one: str(one)[:12]
+)
+def test_numbers_of_a_process_that_cannot_be_used_are_unknown_and_told(store: Store, odd: object) -> None:
+    told = {"training__world_size": odd, "training__total_steps": odd, "training__local_rank": odd}
+    program = Program(process__pid=odd, k8s__pod__name="p", **told)
+    program.span("step", 0, 10, training__step=1)
+    with receiving(store) as receiver:
+        answer = program.send(receiver).partial_success
+        program.span("step", 10, 10, training__step=2)
+        assert not program.send(receiver).HasField("partial_success"), "said once of a process"
+        assert receiver.stats.refused == 0
+    assert answer.rejected_spans == 0
+    assert "process.pid is " in answer.error_message
+    assert "is left out (and 3 more)" in answer.error_message
+    assert len(answer.error_message) < 300
+    assert [step.step for step in store.runs.steps(RUN, 0, 9)] == [1, 2]
+    (facts,) = store.runs.runs(run=RUN)
+    (process,) = store.runs.processes([RUN])
+    assert (process.pid, process.local_rank, process.world_size, process.pod) == (None, None, None, "p")
+    assert (facts.world_size, facts.total_steps) == (None, None)
+
+
+def test_numbers_of_a_step_that_cannot_be_used_are_unknown_and_told(store: Store) -> None:
+    odd = {
+        "training__samples": "many",
+        "training__tokens": "9" * 5_000,
+        "training__epoch": 2**60,
+        "training__batch_size": -1,
+        "training__sample_range": [0, -1, 1],
+    }
+    program = Program()
+    program.span("step", 0, 10, training__step=1, **odd)
+    program.span(
+        "save", 0, 10, training__step=1, training__checkpoint__path="/a", training__checkpoint__bytes=0.5
+    )
+    with receiving(store) as receiver:
+        answer = program.send(receiver).partial_success
+    assert (answer.rejected_spans, answer.error_message.count("and 5 more")) == (0, 1)
+    (step,) = store.runs.steps(RUN, 0, 9)
+    assert (step.samples, step.tokens, step.epoch) == (None, None, None)
+    (batch,) = store.runs.batches(RUN, 0, 9)
+    assert (batch.size, batch.unknown) == (None, "its span names no samples")
+    assert [one.size_bytes for one in store.runs.checkpoints(RUN)] == [None]
+
+
+def test_samples_that_no_record_holds_are_told_otherwise(store: Store) -> None:
+    program, wide = Program(), [-(2**63), 2**63 - 1]
+    program.span("step", 0, 10, training__step=1, training__sample_ids=wide)
+    program.span("step", 10, 10, training__step=2, training__sample_range=[2**63 - 1, 2, 1])
+    program.span(
+        "step", 20, 10, training__step=3, training__sample_range=[0, 2, 1], training__sample_digest="no"
+    )
+    with receiving(store) as receiver:
+        answer = program.send(receiver).partial_success
+    assert answer.rejected_spans == 0
+    assert "training.sample_range is" in answer.error_message
+    first, second, third = store.runs.batches(RUN, 0, 9)
+    assert first.ids == tuple(wide)
+    assert second.unknown is not None
+    assert (third.first, third.size, third.digest) == (0, 2, None)
+
+
+def test_a_step_that_no_record_holds_is_refused_by_itself(store: Store) -> None:
+    program = Program()
+    program.span("step", 0, 10, training__step=2**53 + 1)
+    program.span("step", 0, 10, training__step="9" * 5_000)
+    program.span("step", 0, 10, training__step=1, training__rank=2**31)
+    program.span("step", 0, 2**53, training__step=1)
+    program.span("save", 0, 2**53, training__step=1, training__checkpoint__path="/a")
+    program.span("step", 10, 10, training__step=2)
+    with receiving(store) as receiver:
+        answer = program.send(receiver).partial_success
+    assert answer.rejected_spans == 5
+    assert answer.error_message.startswith("span 'step': training.step is 9007199254740993")
+    assert [step.step for step in store.runs.steps(RUN, 0, 9)] == [2]
+
+
+def test_records_of_one_process_that_are_refused_are_no_reason_to_refuse_those_of_others(
+    store: Store,
+) -> None:
+    """More names of values than a batch may have."""
+    odd, good = Program(), Program(rank=1)
+    odd.span("step", 0, 10, **{f"training__value_{i}": i for i in range(1_001)}, training__step=1)
+    good.span("step", 0, 10, training__step=1)
+    odd.request.MergeFrom(good.request)
+    with receiving(store) as receiver:
+        answer = odd.send(receiver).partial_success
+        assert (receiver.stats.steps, receiver.stats.refused) == (1, 1)
+        assert answer.rejected_spans == 1
+        assert "values has 1001 names" in answer.error_message
+        odd.span("step", 10, 10, training__step=2)
+        assert not odd.send(receiver).HasField("partial_success")
+    assert sorted((step.rank, step.step) for step in store.runs.steps(RUN, 0, 9)) == [(0, 2), (1, 1)]
+
+
+def test_an_intake_that_is_full_has_the_sender_try_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program()
+    program.span("step", 0, 10, training__step=1)
+    monkeypatch.setattr("trilens.collect.runs.intake._MAX_WAITING_BYTES", -1)
+    with receiving(store) as receiver, pytest.raises(RunIntakeBusy):
+        program.send(receiver)
 
 
 def test_spans_of_other_programs_are_not_kept_and_counted(store: Store) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 import struct
 import threading
+import time
+import tracemalloc
 from concurrent.futures import Future
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -180,6 +182,17 @@ def test_a_label_that_appears_twice_is_refused(receive: Receiving) -> None:
     assert "'x' appears twice" in result.rejected
 
 
+def test_a_label_that_appears_twice_is_refused_in_2_0_too(receive: Receiving) -> None:
+    request = RequestV2(symbols=["", "__name__", "a", "x", "x"])
+    for refs in ([1, 2, 3, 2, 3, 2], [1, 2, 3, 2, 4, 2]):
+        series = TimeSeriesV2(labels_refs=refs)
+        series.samples.add(timestamp=NOW, value=1)
+        request.timeseries.append(series.SerializeToString())
+    result = receive(snappy(request), V2)
+    assert result.rejected is not None
+    assert "2 series refused, the first because the label 'x' appears twice" in result.rejected
+
+
 def test_labels_behind_the_sample_belong_to_the_series(receive: Receiving) -> None:
     """Legal protobuf that no sender writes: the known front alone must not decide which series it is."""
     known = TimeSeries()
@@ -294,6 +307,65 @@ def test_a_cut_label_number_does_not_spill_into_the_next_series(receive: Receivi
     assert result.rejected is not None
     assert "1 series refused" in result.rejected
     assert {s.name for s in receive.sink.samples} == {"a"}
+
+
+def test_a_number_without_end_is_refused_at_once(receive: Receiving) -> None:
+    """Read to its end, each byte would be a shift of a number as long as all before it."""
+    good = TimeSeries()
+    good.labels.add(name="__name__", value="a")
+    good.samples.add(timestamp=NOW, value=1)
+    endless = b"\x0a" + b"\xff" * 3_000_000
+    began_s = time.thread_time()
+    result = receive(snappy(WriteRequest(timeseries=[endless, good.SerializeToString()])))
+    assert time.thread_time() - began_s < 5
+    assert result.rejected is not None
+    assert "1 series refused, the first because series 0 does not decode" in result.rejected
+    assert receive.sink.values("a") == [1]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [b"\xff" * 9 + b"\x01", b"\xfc" + b"\xff" * 8 + b"\x01", b"\x82" + b"\x80" * 9 + b"\x00"],
+    ids=["the last one", "before the first", "eleven bytes"],
+)
+def test_a_label_number_that_is_too_large_is_no_other_symbol(receive: Receiving, number: bytes) -> None:
+    good = TimeSeriesV2(labels_refs=[1, 2])
+    good.samples.add(timestamp=NOW, value=1)
+    tail = good.SerializeToString()[4:]
+    bad = b"\x0a" + bytes([1 + len(number)]) + b"\x01" + number + tail
+    request = RequestV2(symbols=["", "__name__", "a"], timeseries=[good.SerializeToString()])
+    receive(snappy(request), V2)
+    result = receive(snappy(RequestV2(symbols=request.symbols, timeseries=[bad])), V2)
+    assert result.rejected is not None
+    assert "1 series refused" in result.rejected
+    assert receive.sink.values("a") == [1]
+
+
+def test_one_of_many_labels_that_appears_twice_is_found_at_once(receive: Receiving) -> None:
+    series = TimeSeries()
+    for name in [*map(str, range(40_000)), "39999"]:
+        series.labels.add(name=name, value="v")
+    began_s = time.thread_time()
+    result = receive(snappy(WriteRequest(timeseries=[series.SerializeToString()])))
+    assert time.thread_time() - began_s < 5
+    assert result.rejected is not None
+    assert "'39999' appears twice" in result.rejected
+
+
+@pytest.mark.parametrize("twice", [True, False], ids=["a label twice", "no name"])
+def test_a_long_symbol_that_many_labels_have_is_not_written_out(receive: Receiving, twice: bool) -> None:
+    names = [*map(str, range(2_000))]
+    refs = [ref for number in range(2, 2_002) for ref in (number, 1)]
+    series = TimeSeriesV2(labels_refs=refs * 2 if twice else refs)
+    request = RequestV2(symbols=["", "v" * 50_000, *names], timeseries=[series.SerializeToString()])
+    tracemalloc.start()
+    result = receive(snappy(request), V2)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 20_000_000, "all of them would be a hundred megabytes"
+    assert result.rejected is not None
+    assert ("appears twice" if twice else "has no metric name") in result.rejected
+    assert len(result.rejected) < 500
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,23 @@ it for as long as one wants."""
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
+from inspect import getsource
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
 from bench.torture.fuzz.bundle import BUNDLE
 from bench.torture.fuzz.mutation import mutations
+from bench.torture.fuzz.otlp import TRAINING
 from bench.torture.fuzz.target import Forbidden, Target, TooSlow, survives
 from bench.torture.fuzz.targets import TARGETS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from long_form import rounds
+from trilens.collect.otlp import training_spans as spans
 from trilens.diagnose.answer import FUNCTIONS
 from trilens.model.errors import IntakeError
 
@@ -31,6 +35,7 @@ pytestmark = pytest.mark.hunt
 EVERY = pytest.mark.parametrize("target", TARGETS, ids=lambda one: one.name)
 MUTATED = rounds(short=150, long=5_000)
 DRAWN = rounds(short=25, long=1_000)
+LARGE_S = 10.0  # on an idle machine the slowest takes a second
 SHORT_SEEDS = 5_000  # bytes; large ones are for longer runs
 
 
@@ -57,6 +62,11 @@ def test_inputs_of_the_right_shape_are_taken_or_refused_and_nothing_else(target:
         survives(target, data)
 
     drawn()
+
+
+@EVERY
+def test_large_inputs_take_no_longer_than_any_other_may(target: Target) -> None:
+    assert [survives(target, data, slowest_s=LARGE_S) for data in target.large()]
 
 
 def of(take: object) -> Target:
@@ -102,6 +112,17 @@ def test_evidence_that_could_not_be_looked_at_is_found(monkeypatch: pytest.Monke
         monkeypatch.setitem(FUNCTIONS, name, function._replace(look=fail))
     with pytest.raises(KeyError, match="nobody thought of"):
         survives(BUNDLE, seed)
+
+
+def test_what_a_member_of_a_bundle_holds_is_read_past_its_checksum() -> None:
+    assert not survives(BUNDLE, b"\1[]"), "the manifest"
+    assert survives(BUNDLE, b"\2[]")
+    assert survives(BUNDLE, b"\2[")
+
+
+def test_spans_are_tried_with_every_attribute_that_is_read_of_them() -> None:
+    read = set(re.findall(r'"((?:training|process|telemetry|service|host|k8s)\.[a-z._]+)"', getsource(spans)))
+    assert read - {"training."} == set(TRAINING) - {"training.loss"}
 
 
 @EVERY

@@ -89,7 +89,30 @@ async def test_groups_of_no_interest_are_not_asked_for(server: ScriptedApi, tmp_
     assert {request.path for request in server.asked} == {"/api", "/apis", "/api/v1"}
 
 
-async def test_what_is_no_discovery_document(server: ScriptedApi, tmp_path: Path) -> None:
-    server.documents["/apis"] = {"groups": "none"}
-    with pytest.raises(KubeApiError, match="/apis gave no discovery document"):
-        await find(server, tmp_path)
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"groups": "none"},
+        {},
+        {"status": "ok"},
+        {"kind": "Status", "status": "Success", "groups": [], "versions": [], "resources": []},
+    ],
+    ids=str,
+)
+async def test_what_is_no_discovery_document(
+    server: ScriptedApi, tmp_path: Path, said: dict[str, Any]
+) -> None:
+    for path in ("/apis", "/api"):
+        server.documents = {path: said}
+        with pytest.raises(KubeApiError, match=f"{path} gave no discovery document"):
+            await find(server, tmp_path)
+    server.documents = {"/api/v1": said}
+    assert "/api/v1 gave no discovery document" in (await find(server, tmp_path)).unknown[""]
+
+
+async def test_a_cluster_may_have_no_groups_and_a_group_no_resources(
+    server: ScriptedApi, tmp_path: Path
+) -> None:
+    server.documents["/apis"] = {"kind": "APIGroupList", "apiVersion": "v1", "groups": None}
+    server.documents["/api/v1"] = {"kind": "APIResourceList", "groupVersion": "v1", "resources": None}
+    assert await find(server, tmp_path) == Found((), {})

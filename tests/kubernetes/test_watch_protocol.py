@@ -184,6 +184,26 @@ async def test_discovery_that_is_not_allowed_leaves_what_every_cluster_has(
         assert cluster.resource("Pod").readings == 1
 
 
+async def test_a_proxy_that_answers_for_the_cluster_does_not_have_its_objects_removed(
+    server: ScriptedApi, tmp_path: Path
+) -> None:
+    server.lists[0] = page(pod("a"))
+    timing = replace(IMPATIENT, gone_after_s=0.0, discovery_s=0.05)
+    async with watching(server.access(tmp_path), only=["Pod"], timing=timing) as cluster:
+        await cluster.until_synced("Pod")
+        server.documents = {"/apis": {}, "/api": {}}
+        await cluster.until_state(lambda: cluster.state().trouble is not None)
+        asked = len(server.asked)
+        await cluster.until_state(lambda: len(server.asked) > asked + 2)
+        assert cluster.sink.names("Pod", "default") == {"a"}
+        trouble = cluster.state().trouble
+        assert trouble is not None
+        assert "/apis gave no discovery document" in trouble.text
+        server.documents = {}
+        await cluster.until_state(lambda: cluster.state().trouble is None)
+        assert cluster.resource("Pod").readings == 1
+
+
 @pytest.mark.parametrize("believed_after_s", [0.0, 3600.0])
 async def test_a_kind_that_discovery_misses_is_gone_only_when_it_stays_away(
     server: ScriptedApi, tmp_path: Path, believed_after_s: float

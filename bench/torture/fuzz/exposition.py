@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from bench.torture.fuzz.corpora import shared
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from trilens.collect.exposition import ExpositionParser, check_openmetrics, parse_backfill, parse_samples
 from trilens.model.errors import TrilensError
 
@@ -105,6 +105,21 @@ def _seeds() -> Iterator[bytes]:
     yield from (text[:20_000] for text in shared("dcgm/*.prom"))
 
 
+def _large() -> Iterator[bytes]:
+    yield b'a{b="' + b"x" * LARGE + b'"} 1\n# EOF\n'
+    yield b'a{b="' + b"\\n" * MANY + b'"} 1\n# EOF\n'
+    yield b"a{" + b",".join(b'l%d="v"' % number for number in range(MANY)) + b"} 1\n# EOF\n"
+    yield b"a{" + b'b="c",' * MANY + b"} 1\n# EOF\n"
+    yield b"a " + b"9" * LARGE + b"\n# EOF\n"
+    yield b"a 1\n" * MANY + b"# EOF\n"
+    yield (
+        b"".join(b"# TYPE t%d counter\nt%d_total 1\n" % (each, each) for each in range(MANY // 5))
+        + b"# EOF\n"
+    )
+    yield b"# HELP a " + b"\\" * LARGE + b"\n# EOF\n"
+    yield b"{" * LARGE
+
+
 def _shaped() -> SearchStrategy[bytes]:
     word = st.sampled_from(_NAMES) | st.text(max_size=8)
     text = st.lists(st.sampled_from(_TEXTS) | st.text(max_size=4), max_size=4).map("".join)
@@ -122,4 +137,6 @@ def _shaped() -> SearchStrategy[bytes]:
     return ended.map(lambda one: one.encode("utf-8", "surrogatepass"))
 
 
-EXPOSITION: Final = Target("exposition", "Prometheus text, OpenMetrics, backfills", _take, _seeds, _shaped)
+EXPOSITION: Final = Target(
+    "exposition", "Prometheus text, OpenMetrics, backfills", _take, _seeds, _shaped, _large
+)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bench.torture.fuzz.corpora import of_tests, shared
 from bench.torture.fuzz.json_values import bent
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from flight_dump import DUMP
 from trilens.diagnose.flight.cause import judge_dumps
 from trilens.diagnose.flight.reading import DumpSource, read_dumps
@@ -56,6 +56,18 @@ def _each_rank(text: bytes) -> Iterator[bytes]:
             yield json.dumps(one).encode()
 
 
+def _large() -> Iterator[bytes]:
+    for opcode in (b"(", b"]", b"}", b"2", b"0", b"N", b"\x94", b"I1\n", b"(lp0\n", b"]2a"):
+        yield b"\x80\x04" + opcode * (4 * MANY) + b"."
+    twice: list[Any] = []
+    for _ in range(60):
+        twice = [twice, twice]
+    yield pickle.dumps({**DUMP, "entries": twice})  # small, and as a tree without end
+    yield b"[" * LARGE
+    yield b'{"entries": [' + b"{}," * MANY + b"{}]}"
+    yield json.dumps({**DUMP, "entries": DUMP["entries"] * (MANY // 100)}).encode()
+
+
 def _shaped() -> SearchStrategy[bytes]:
     bent_dump = bent(json.loads(json.dumps(DUMP)))
     written = bent_dump.map(lambda one: json.dumps(one).encode())
@@ -63,4 +75,6 @@ def _shaped() -> SearchStrategy[bytes]:
     return written | pickled
 
 
-FLIGHT: Final = Target("flight-dumps", "dumps of flight recorders: pickle and JSON", _take, _seeds, _shaped)
+FLIGHT: Final = Target(
+    "flight-dumps", "dumps of flight recorders: pickle and JSON", _take, _seeds, _shaped, _large
+)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bench.torture.fuzz.corpora import shared
 from bench.torture.fuzz.json_values import bent
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from trilens.collect.kubernetes.catalogue import ALL
 from trilens.collect.kubernetes.objects import ObjectReader
 from trilens.collect.kubernetes.wire import Unreadable, decode
@@ -190,10 +190,30 @@ def _lines(objects: Any) -> bytes:
     return b"\n".join(json.dumps(one, default=str).encode() for one in objects)
 
 
+def _large() -> Iterator[bytes]:
+    spec, container = _POD["spec"], _POD["spec"]["containers"][0]
+    meta = _POD["metadata"]
+    named = [{**container, "name": f"c{number}"} for number in range(MANY // 5)]
+    yield _lines([{**_POD, "spec": {**spec, "containers": named}}])
+    yield _lines([{**_POD, "spec": {**spec, "containers": [container] * (MANY // 5)}}])
+    labels = {f"l{number}": "v" for number in range(MANY)}
+    yield _lines([{**_POD, "metadata": {**meta, "labels": labels, "annotations": labels}}])
+    yield _lines([{**_POD, "metadata": {**meta, "ownerReferences": meta["ownerReferences"] * (MANY // 5)}}])
+    digits = {"volcano.sh/gpu-index": "0," * MANY, "kai.scheduler/gpu-group": "9" * LARGE}
+    yield _lines([{**_POD, "metadata": {**meta, "annotations": digits}}, _NODE_OBJECT])
+    yield b"[" * LARGE
+
+
 def _shaped() -> SearchStrategy[bytes]:
     return st.tuples(*(bent(one) for one in _OBJECTS)).map(_lines)
 
 
 KUBERNETES: Final = Target(
-    "kubernetes", "objects of a cluster: read, resolved, as metrics", _take, _seeds, _shaped, (Unreadable,)
+    "kubernetes",
+    "objects of a cluster: read, resolved, as metrics",
+    _take,
+    _seeds,
+    _shaped,
+    _large,
+    (Unreadable,),
 )

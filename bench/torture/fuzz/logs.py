@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from bench.torture.fuzz.corpora import of_tests, shared
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from trilens.diagnose.logs.cause import judge_logs
 from trilens.diagnose.logs.reading import LogSource
 
@@ -59,10 +59,20 @@ def _seeds() -> Iterator[bytes]:
     yield "\n".join(_PIECES).encode()
 
 
+def _large() -> Iterator[bytes]:
+    """Each piece on one line, as progress bars come, and on a line each."""
+    for piece in (*_PIECES, " ", "a", ":", "[", "<", "n1:1:1 [0] "):
+        written = piece.encode()
+        yield written * (LARGE // 4 // len(written))
+        yield (written + b"\n") * (MANY // 25)
+
+
 def _shaped() -> SearchStrategy[bytes]:
     piece = st.sampled_from(_PIECES) | st.text(max_size=8)
     line = st.lists(piece, max_size=4).map("".join)
     return st.lists(line, max_size=25).map(lambda lines: "\n".join(lines).encode("utf-8", "surrogatepass"))
 
 
-LOGS: Final = Target("nccl-logs", "logs of ranks: NCCL, tracebacks, launchers", _take, _seeds, _shaped)
+LOGS: Final = Target(
+    "nccl-logs", "logs of ranks: NCCL, tracebacks, launchers", _take, _seeds, _shaped, _large
+)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hypothesis import strategies as st
 
 from bench.torture.fuzz.corpora import shared
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import MANY, Target
 from trilens.model.errors import TrilensError
 from trilens.model.query import QueryGuard
 from trilens.promql.engine import Engine
@@ -102,6 +102,14 @@ def _seeds() -> Iterator[bytes]:
         yield from _EVAL.findall(script)
 
 
+def _large() -> Iterator[bytes]:
+    for piece in (b"(", b"-", b"m + ", b"sum(", b"{", b"9", b"a", b'"', b"#", b" ", b"\\", b"m[5m:] "):
+        yield piece * MANY
+    yield b"m{" + b'a="b",' * (MANY // 2) + b"}"
+    yield b'm{a=~"' + b"(a|b)*" * (MANY // 4) + b'"}'
+    yield b"sum by (" + b"a," * MANY + b"b) (m)"
+
+
 def _shaped() -> SearchStrategy[bytes]:
     numbers = ("0", "1", "-3", "1e400", "0x1F", "NaN", "Inf", "1h30m", ".5", "18446744073709551616")
     label = st.sampled_from(("a", "b", "c", "le", "__name__", "x"))
@@ -132,4 +140,4 @@ def _shaped() -> SearchStrategy[bytes]:
     return queries.map(str.encode)
 
 
-PROMQL: Final = Target("promql", "PromQL: parsed, formatted, evaluated", _take, _seeds, _shaped)
+PROMQL: Final = Target("promql", "PromQL: parsed, formatted, evaluated", _take, _seeds, _shaped, _large)

@@ -11,7 +11,7 @@ import cramjam
 from hypothesis import strategies as st
 
 from bench.torture.fuzz.no_store import NoSamples
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from trilens.collect.remote_write import RemoteWriteReceiver, encode
 from trilens.collect.remote_write.messages import RequestV2, TimeSeries, TimeSeriesV2, WriteRequest
 
@@ -69,6 +69,29 @@ def _v2(symbols: list[str], refs: list[int], samples: list[tuple[int, float]], h
     return bytes(request.SerializeToString())
 
 
+def _large() -> Iterator[bytes]:
+    endless = b"\x0a" + b"\xff" * LARGE
+    yield b"\0" + _request([endless])
+    for piece in (
+        b"\x0a\x00",
+        b"\x12\x00",
+        b"\x1a\x00",
+    ):  # labels, samples and exemplars with nothing in them
+        yield b"\0" + _request([piece * (4 * MANY)])
+    yield b"\0" + b"\x0a\x00" * MANY
+    names = [str(number) for number in range(2 * MANY)]
+    yield b"\0" + _v1([(name, "v") for name in [*names, names[-1]]], [(_NOW_MS, 1.5)])
+    yield b"\1" + b"\x22\x00" + b"\x2a\x00" * MANY
+    yield b"\1" + _v2(["", "x" * LARGE], [1] * (4 * MANY), [(_NOW_MS, 1.5)])
+    refs = [ref for number in range(2, len(names) + 2) for ref in (number, 1)]
+    yield b"\1" + _v2(["", "v" * LARGE, *names], refs, [(_NOW_MS, 1.5)])
+    yield b"\1" + _v2(["", "v" * LARGE, *names], [*refs, *refs[-2:]], [(_NOW_MS, 1.5)])
+
+
+def _request(series: list[bytes]) -> bytes:
+    return bytes(WriteRequest(timeseries=series).SerializeToString())
+
+
 def _shaped() -> SearchStrategy[bytes]:
     text = st.sampled_from(("", "__name__", "job", "a", "\x00", "'; DROP", "é", "🙂")) | st.text(max_size=6)
     sample = st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats())
@@ -79,4 +102,4 @@ def _shaped() -> SearchStrategy[bytes]:
     return first | second.map(b"\1".__add__)
 
 
-REMOTE_WRITE: Final = Target("remote-write", "remote write 1.0 and 2.0", _take, _seeds, _shaped)
+REMOTE_WRITE: Final = Target("remote-write", "remote write 1.0 and 2.0", _take, _seeds, _shaped, _large)

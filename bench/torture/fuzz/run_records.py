@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bench.torture.fuzz.json_values import bent
 from bench.torture.fuzz.no_store import NoRuns
-from bench.torture.fuzz.target import Target
+from bench.torture.fuzz.target import LARGE, MANY, Target
 from trilens.collect.runs.intake import RunIntake
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
     from trilens.collect.runs.intake import Receipt
+    from trilens.collect.runs.wire import Reading
 
 _LINE: Final[dict[str, Any]] = {
     "v": 1,
@@ -49,8 +50,8 @@ _LINE: Final[dict[str, Any]] = {
 class AtOnce(RunIntake):
     """Without its thread, which gathers for a while before it writes."""
 
-    def receive(self, body: bytes, encoding: str, **how: Any) -> Receipt:
-        receipt = super().receive(body, encoding, **how)
+    def take(self, reading: Reading, **how: Any) -> Receipt:
+        receipt = super().take(reading, **how)
         self.settle()
         return receipt
 
@@ -69,10 +70,27 @@ def _seeds() -> Iterator[bytes]:
     yield b"\n".join(json.dumps({**_LINE, "seq": seq}).encode() for seq in range(3))
 
 
+def _large() -> Iterator[bytes]:
+    plain = json.dumps(_LINE).encode()
+    yield b"[" * LARGE
+    yield b"\n" * LARGE + plain
+    yield plain.replace(b'"rank": 0', b'"rank": ' + b"9" * LARGE)
+    yield plain.replace(b'"seq": 0', b'"seq": ' * MANY)
+    yield b"\n".join(json.dumps({**_LINE, "seq": seq}).encode() for seq in range(MANY // 25))
+    column = {"n": [*range(MANY)], "step": [*range(MANY, 0, -1)], "start_us": [0] * MANY, "us": [1] * MANY}
+    yield json.dumps({**_LINE, "steps": column}).encode()
+    yield json.dumps(
+        {**_LINE, "facts": {"created_ms": 1, "config": {str(one): one for one in range(MANY)}}}
+    ).encode()
+    yield json.dumps({**_LINE, "notes": _LINE["notes"] * (MANY // 2)}).encode()
+
+
 def _shaped() -> SearchStrategy[bytes]:
     return st.lists(bent(_LINE), min_size=1, max_size=3).map(
         lambda lines: b"\n".join(json.dumps(line).encode() for line in lines)
     )
 
 
-RUN_RECORDS: Final = Target("run-records", "records of runs, as the SDK sends them", _take, _seeds, _shaped)
+RUN_RECORDS: Final = Target(
+    "run-records", "records of runs, as the SDK sends them", _take, _seeds, _shaped, _large
+)

@@ -1,8 +1,9 @@
 """One process in which whatever grows is the target's:
 `python -m bench.torture.fuzz.soak TARGET FORM FOLDER SECONDS`.
 
-Inputs of the corpus are changed at random, without atheris, which remembers what it reached and makes all
-that it follows several times as slow: so few inputs would leave caches half empty.
+First come the large inputs, which are too slow to be followed. Then inputs of the corpus are changed at
+random, without atheris, which remembers what it reached and makes all that it follows several times as slow:
+so few inputs would leave caches half empty.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +30,7 @@ def main() -> None:
     learnt = [file.read_bytes() for file in sorted((folder / "corpus-bytes").glob("*"))]
     seeds = [*target.seeds(), *random.Random(0).sample(learnt, min(len(learnt), _SOAKED))]
     ends_s = time.monotonic() + float(seconds)
-    for data in mutations(seeds, time.time_ns()):
+    for data in chain(target.large(), mutations(seeds, time.time_ns())):
         trial.try_one(data)
         if time.monotonic() > ends_s:
             break

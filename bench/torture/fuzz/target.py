@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 SLOWEST_S: Final = 20.0  # of one input, on a machine that does other things too
+# What takes the square of so many takes too long.
+LARGE: Final = 1_000_000  # bytes
+MANY: Final = 25_000  # things
 
 # What reading never does: whoever made the input would have had it done.
 _FORBIDDEN: Final = frozenset(
@@ -44,13 +47,15 @@ _WRITING_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O
 
 class Target(NamedTuple):
     """`take` reads an input as the server or a command would, and raises nothing but a TrilensError or one of
-    `refusals`. `seeds` are inputs as they come in earnest, `shaped` draws more of them."""
+    `refusals`. `seeds` are inputs as they come in earnest, and `shaped` draws more of them. In those of
+    `large` one thing comes LARGE or MANY times: a fuzzer makes none that are so long."""
 
     name: str
     what: str
     take: Callable[[bytes], None]
     seeds: Callable[[], Iterable[bytes]]
     shaped: Callable[[], SearchStrategy[bytes]]
+    large: Callable[[], Iterable[bytes]] = tuple
     refusals: tuple[type[Exception], ...] = ()
 
 

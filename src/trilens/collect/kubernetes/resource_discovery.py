@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -60,12 +60,16 @@ class _Group(msgspec.Struct, rename="camel"):
         return sorted(names, key=lambda name: (name == preferred, *_age(name)), reverse=True)
 
 
+# What a document is about must be in it, if only as null: a proxy's `{}` would be read as a cluster that
+# serves nothing, and all of its objects as gone. A kind may be left out, as servers of aggregated APIs do.
 class _Groups(msgspec.Struct):
-    groups: list[_Group] = []
+    groups: list[_Group] | None
+    kind: Literal["APIGroupList"] = "APIGroupList"
 
 
 class _Core(msgspec.Struct):
-    versions: list[str] = []
+    versions: list[str] | None
+    kind: Literal["APIVersions"] = "APIVersions"
 
 
 class _Resource(msgspec.Struct):
@@ -76,7 +80,8 @@ class _Resource(msgspec.Struct):
 
 
 class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
+    resources: list[_Resource] | None
+    kind: Literal["APIResourceList"] = "APIResourceList"
 
 
 class ResourceDiscovery:
@@ -91,8 +96,9 @@ class ResourceDiscovery:
 
     async def find(self) -> Found:
         """Raises KubeApiError when the server does not even say which groups it has."""
-        groups = {group.name: group.in_order() for group in (await self._get("/apis", _Groups)).groups}
-        groups[""] = (await self._get("/api", _Core)).versions
+        listed = (await self._get("/apis", _Groups)).groups or ()
+        groups = {group.name: group.in_order() for group in listed}
+        groups[""] = (await self._get("/api", _Core)).versions or []
         unknown: dict[str, str] = {}
 
         async def look_in(group: str, wanted: Sequence[WatchedKind]) -> list[Served]:
@@ -115,7 +121,7 @@ class ResourceDiscovery:
             if not missing:
                 break
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            for resource in (await self._get(path, _Resources)).resources:
+            for resource in (await self._get(path, _Resources)).resources or ():
                 is_whole = "/" not in resource.name  # not pods/status
                 if is_whole and resource.kind in missing and set(VERBS) <= set(resource.verbs):
                     kind = missing.pop(resource.kind)

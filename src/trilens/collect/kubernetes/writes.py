@@ -40,7 +40,7 @@ class _Subresource(msgspec.Struct):
 
 
 class _Resources(msgspec.Struct):
-    resources: list[_Subresource] = []
+    resources: list[_Subresource]
 
 
 class Refusal(NamedTuple):

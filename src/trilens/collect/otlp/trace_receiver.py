@@ -8,6 +8,7 @@ end one after the other, so one that ended no later than the last one taken was 
 from __future__ import annotations
 
 import math
+import reprlib
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +24,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from trilens.collect.cluster_bound import own_cluster
 from trilens.collect.otlp.attributes import read_attributes
 from trilens.collect.otlp.body import read_message, unpacked, write_message
+from trilens.collect.otlp.remarks import Remarks
 from trilens.collect.otlp.training_spans import (
     CheckpointSpan,
     NotUsable,
@@ -33,6 +35,8 @@ from trilens.collect.otlp.training_spans import (
     Writer,
     read_span,
 )
+from trilens.collect.runs.wire import MOST
+from trilens.model.errors import RunRecordsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,28 +130,28 @@ class OtlpTraceReceiver:
         clusters: frozenset[str] | None = None,
     ) -> bytes:
         """The answer's body; steps and checkpoints are on disk then. OtlpError (400) means that nothing was
-        taken; after a StoreError or RunIntakeBusy (503) the sender sends it again."""
+        taken; after a StoreError or RunIntakeBusy (503) the sender sends it again. What cannot be used is
+        said in the answer, and the rest is taken."""
         request = read_message(ExportTraceServiceRequest, unpacked(body, content_encoding), encoding)
         if clusters is not None:
             _check_clusters(request, clusters)
-        refusals: list[str] = []
-        told = self._read(request, refusals)
+        remarks = Remarks()
+        told = self._read(request, remarks)
         for writer, what in told.items():
             state = self._state(writer)
             with state.lock:
-                self._take(writer, state, what, refusals, clusters)
+                self._take(writer, state, what, remarks, clusters)
         answer = ExportTraceServiceResponse()
-        if refusals:
-            answer.partial_success.rejected_spans = len(refusals)
-            answer.partial_success.error_message = f"{refusals[0]} (and {len(refusals) - 1} more)"
-            if len(refusals) == 1:
-                answer.partial_success.error_message = refusals[0]
+        if text := remarks.text():
+            # None rejected and a text is a warning, by OTLP.
+            answer.partial_success.rejected_spans = remarks.refused
+            answer.partial_success.error_message = text
         with self._lock:
             self.stats.requests += 1
-            self.stats.refused += len(refusals)
+            self.stats.refused += remarks.refused
         return write_message(answer, encoding)
 
-    def _read(self, request: ExportTraceServiceRequest, refusals: list[str]) -> dict[Writer, _Told]:
+    def _read(self, request: ExportTraceServiceRequest, remarks: Remarks) -> dict[Writer, _Told]:
         told: dict[Writer, _Told] = {}
         not_kept = 0
         for resource in request.resource_spans:
@@ -157,7 +161,7 @@ class OtlpTraceReceiver:
             for scope in resource.scope_spans:
                 for span in scope.spans:
                     try:
-                        what, attributes = read_span(span)
+                        what, attributes = read_span(span, remarks)
                         if isinstance(what, Phase):
                             phases.append(what)
                         elif what is None:
@@ -169,7 +173,7 @@ class OtlpTraceReceiver:
                             else:
                                 of.checkpoints.append(what)
                     except NotUsable as e:
-                        refusals.append(f"span {span.name!r}: {e}")
+                        remarks.refuse(f"span {reprlib.repr(span.name)}: {e}")
             # Of a program that says nothing of a run, parts of spans are nothing of training.
             if source.names_a_run or len(told) > begun:
                 not_kept += sum(self._waiting.add(phase) for phase in phases)
@@ -203,7 +207,7 @@ class OtlpTraceReceiver:
         writer: Writer,
         state: _WriterState,
         told: _Told,
-        refusals: list[str],
+        remarks: Remarks,
         clusters: frozenset[str] | None,
     ) -> None:
         once = {one.key: one for one in told.steps}.values()
@@ -214,24 +218,29 @@ class OtlpTraceReceiver:
         phases = {step.key: self._waiting.of(step.key) for step in steps}
         repeated = len(told.steps) + len(told.checkpoints) - len(steps) - len(checkpoints)
         if steps or checkpoints:
-            line = self._line(writer, state, told.source, steps, checkpoints, phases)
-            receipt = self._intake.receive(orjson.dumps(line), "", clusters=clusters)
-            if receipt.refusal is not None:
-                refusals.extend([str(receipt.refusal)] * (len(steps) + len(checkpoints)))
+            line = self._line(writer, state, told.source, steps, checkpoints, phases, remarks)
+            try:
+                reading = self._intake.read(orjson.dumps(line), "")
+            except RunRecordsError as e:  # what other writers told in this request is none the worse
+                remarks.refuse(str(e), len(steps) + len(checkpoints))
+                self._forget_phases(told)
                 return
-            receipt.taken.result()
+            self._intake.take(reading, clusters=clusters).taken.result()
             state.seq += 1
             state.introduced = True
             state.n += len(steps)
             state.end_us = max([state.end_us, *(step.end_us for step in steps)])
             state.checkpoint_us = max([state.checkpoint_us, *(one.end_us for one in checkpoints)])
-        for step in told.steps:
-            self._waiting.forget(step.key)
+        self._forget_phases(told)
         with self._lock:
             self.stats.steps += len(steps)
             self.stats.checkpoints += len(checkpoints)
             self.stats.phases += sum(map(len, phases.values()))
             self.stats.repeated += repeated
+
+    def _forget_phases(self, told: _Told) -> None:
+        for step in told.steps:
+            self._waiting.forget(step.key)
 
     def _line(
         self,
@@ -241,6 +250,7 @@ class OtlpTraceReceiver:
         steps: list[StepSpan],
         checkpoints: list[CheckpointSpan],
         phases: dict[SpanKey, list[Phase]],
+        remarks: Remarks,
     ) -> dict[str, Any]:
         first = state.n + 1
         line: dict[str, Any] = {
@@ -256,9 +266,9 @@ class OtlpTraceReceiver:
             started_ms = (
                 min([*(one.start_us for one in steps), *(one.start_us for one in checkpoints)]) // 1000
             )
-            line["process"] = source.process(started_ms)
+            line["process"] = source.process(started_ms, remarks)
             if writer.rank == 0 and state.seq < 0:
-                line["facts"] = source.facts(started_ms)
+                line["facts"] = source.facts(line["process"], remarks)
         if steps:
             line["steps"] = _columns(steps, first, phases)
             line["batches"] = [
@@ -286,7 +296,7 @@ def _columns(steps: list[StepSpan], first: int, phases: dict[SpanKey, list[Phase
         "samples": [step.samples for step in steps],
         "tokens": [step.tokens for step in steps],
         "epoch": [step.epoch for step in steps],
-        "phases": {name: [one.get(name) for one in sums] for name in _names(sums)},
+        "phases": {name: [_held(one.get(name)) for one in sums] for name in _names(sums)},
         "values": {
             name: [_number(step.values.get(name)) for step in steps]
             for name in _names(step.values for step in steps)
@@ -296,6 +306,11 @@ def _columns(steps: list[StepSpan], first: int, phases: dict[SpanKey, list[Phase
 
 def _names(rows: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _held(us: int | None) -> int | None:
+    """None where they come to more than a record holds."""
+    return us if us is not None and us <= MOST else None
 
 
 def _number(value: float | None) -> float | str | None:

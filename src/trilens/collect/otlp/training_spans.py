@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import reprlib
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from trilens.collect.otlp.attributes import read_attributes, written
+from trilens.collect.runs.wire import HIGHEST, LONGEST_ERROR, LONGEST_TEXT, LOWEST, MOST, MOST_RANK
 from trilens.model.run_id import RUN_ID_PATTERN, RUN_ID_RULE
 from trilens.model.sample_ids import as_range, digest
 
@@ -23,12 +26,16 @@ if TYPE_CHECKING:
 
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+    from trilens.collect.otlp.attributes import Attributes
+    from trilens.collect.otlp.remarks import Remarks
+
 _PREFIX: Final = "training."
 RUN: Final = "training.run_id"
 _STEP: Final = "training.step"
 _CHECKPOINT: Final = "training.checkpoint.path"
 _RUN_ID: Final = re.compile(RUN_ID_PATTERN)
-_HIGHEST: Final = (1 << 63) - 1
+_DIGEST: Final = re.compile(r"[0-9a-f]{16}")
+_DIGITS: Final = 20  # of a number that may be taken; Python reads no text of thousands of them
 # What is told in fields of their own; every other number under `training.` is a value of the step.
 _FIELDS: Final = frozenset(
     {"step", "rank", "local_rank", "world_size", "total_steps", "samples", "tokens", "epoch", "batch_size"}
@@ -96,17 +103,17 @@ class Source:
     def cluster(self) -> str:
         return written(self.attributes.get("k8s.cluster.name"))
 
-    def writer(self, attributes: Mapping[str, Any]) -> Writer:
-        told = {**self.attributes, **attributes}
+    def writer(self, attributes: Attributes) -> Writer:
+        told = ChainMap(attributes, self.attributes)
         run = written(told.get(RUN))
         if not _RUN_ID.fullmatch(run):
-            raise NotUsable(f"{RUN} {run!r} is not {RUN_ID_RULE}")
-        rank = _whole(told, "training.rank") or 0
+            raise NotUsable(f"{RUN} {reprlib.repr(run)} is not {RUN_ID_RULE}")
+        rank = _whole(told, "training.rank", MOST_RANK) or 0
         who = ("service.instance.id", "k8s.pod.uid", "host.name", "process.pid")
         life = "\0".join([run, str(rank), *(written(self.attributes.get(name)) for name in who)])
         return Writer(run, rank, hashlib.blake2b(life.encode(), digest_size=16).hexdigest())
 
-    def process(self, started_ms: int) -> dict[str, object]:
+    def process(self, started_ms: int, remarks: Remarks) -> dict[str, object]:
         told = self.attributes
         versions = {
             name: written(told[key])
@@ -117,18 +124,18 @@ class Source:
             if key in told
         }
         texts = {
-            "node": written(told.get("k8s.node.name")) or written(told.get("host.name")),
-            "cluster": self.cluster,
-            "namespace": written(told.get("k8s.namespace.name")),
-            "pod": written(told.get("k8s.pod.name")),
-            "pod_uid": written(told.get("k8s.pod.uid")),
-            "container": written(told.get("k8s.container.name")),
-            "job": written(told.get("service.name")),
+            "node": _text(told, "k8s.node.name") or _text(told, "host.name"),
+            "cluster": self.cluster[:LONGEST_TEXT],
+            "namespace": _text(told, "k8s.namespace.name"),
+            "pod": _text(told, "k8s.pod.name"),
+            "pod_uid": _text(told, "k8s.pod.uid"),
+            "container": _text(told, "k8s.container.name"),
+            "job": _text(told, "service.name"),
         }
         numbers = {
-            "pid": _whole(told, "process.pid"),
-            "local_rank": _whole(told, "training.local_rank"),
-            "world_size": _whole(told, "training.world_size"),
+            "pid": _optional(told, "process.pid", remarks),
+            "local_rank": _optional(told, "training.local_rank", remarks, MOST_RANK),
+            "world_size": _optional(told, "training.world_size", remarks),
         }
         known = {
             **{k: v for k, v in texts.items() if v},
@@ -136,28 +143,34 @@ class Source:
         }
         return {"started_ms": started_ms, "versions": versions, **known}
 
-    def facts(self, created_ms: int) -> dict[str, object]:
+    def facts(self, process: Mapping[str, object], remarks: Remarks) -> dict[str, object]:
+        """Of the run, whose lowest rank this process is."""
         told = self.attributes
         facts = {
-            "experiment": written(told.get("training.experiment")) or None,
-            "name": written(told.get("training.run_name")) or None,
-            "world_size": _whole(told, "training.world_size"),
-            "total_steps": _whole(told, "training.total_steps"),
+            "experiment": _text(told, "training.experiment") or None,
+            "name": _text(told, "training.run_name") or None,
+            "world_size": process.get("world_size"),
+            "total_steps": _optional(told, "training.total_steps", remarks),
         }
-        return {"created_ms": created_ms, "source": "otlp", **facts}
+        return {"created_ms": process["started_ms"], "source": "otlp", **facts}
 
 
-def read_span(span: Span) -> tuple[StepSpan | CheckpointSpan | Phase | None, dict[str, Any]]:
+def read_span(
+    span: Span, remarks: Remarks
+) -> tuple[StepSpan | CheckpointSpan | Phase | None, dict[str, Any]]:
     """What a span is, and its attributes. None: nothing that is kept."""
     attributes = read_attributes(span.attributes)
     start_us, end_us = span.start_time_unix_nano // 1000, span.end_time_unix_nano // 1000
     if _CHECKPOINT in attributes:
-        return CheckpointSpan(start_us, end_us, _checkpoint(span, attributes, start_us, end_us)), attributes
+        told = _checkpoint(span, attributes, start_us, end_us, remarks)
+        return CheckpointSpan(start_us, end_us, told), attributes
     key = SpanKey(span.trace_id, span.span_id)
     if _STEP in attributes:
         step = _whole(attributes, _STEP)
         if step is None or not span.end_time_unix_nano or end_us < start_us:
             raise NotUsable("a step without an end, or that ends before it begins")
+        _check_time(end_us)
+        epoch = _optional(attributes, "training.epoch", remarks)
         return (
             StepSpan(
                 key,
@@ -165,14 +178,14 @@ def read_span(span: Span) -> tuple[StepSpan | CheckpointSpan | Phase | None, dic
                 start_us,
                 end_us,
                 _values(attributes),
-                _whole(attributes, "training.samples"),
-                _whole(attributes, "training.tokens"),
-                _whole(attributes, "training.epoch"),
-                _batch(attributes, step),
+                _optional(attributes, "training.samples", remarks),
+                _optional(attributes, "training.tokens", remarks),
+                epoch,
+                _batch(attributes, step, epoch, remarks),
             ),
             attributes,
         )
-    if span.parent_span_id and end_us >= start_us:
+    if span.parent_span_id and start_us <= end_us <= MOST:
         parent = SpanKey(span.trace_id, span.parent_span_id)
         return Phase(key, parent, span.name[:200] or "unnamed", end_us - start_us), attributes
     return None, attributes
@@ -188,65 +201,105 @@ def _values(attributes: Mapping[str, Any]) -> dict[str, float]:
     return values
 
 
-def _batch(attributes: Mapping[str, Any], step: int) -> dict[str, object] | None:
+def _batch(
+    attributes: Mapping[str, Any], step: int, epoch: int | None, remarks: Remarks
+) -> dict[str, object] | None:
     """Which samples the step saw; None when it does not say."""
     dataset, shard = attributes.get("training.dataset"), attributes.get("training.shard")
     ids = attributes.get("training.sample_ids")
-    size = _whole(attributes, "training.batch_size")
+    size = _optional(attributes, "training.batch_size", remarks)
     spread = attributes.get("training.sample_range")
     if dataset is None and shard is None and ids is None and spread is None:
         return None
-    batch: dict[str, object] = {"step": step, "dataset": written(dataset)}
+    batch: dict[str, object] = {"step": step, "dataset": _text(attributes, "training.dataset")}
     if shard is not None:
-        batch["shard"] = written(shard)
-    if (epoch := _whole(attributes, "training.epoch")) is not None:
+        batch["shard"] = _text(attributes, "training.shard")
+    if epoch is not None:
         batch["epoch"] = epoch
     if isinstance(ids, list) and ids:
-        if all(isinstance(one, int) and not isinstance(one, bool) for one in ids):
+        if all(_is_whole(one) for one in ids):
             span = as_range(ids)
-            told: dict[str, object] = (
-                {"range": [span.first, span.count, span.stride]} if span is not None else {"ids": ids}
-            )
+            spaced = [span.first, span.count, span.stride] if span is not None else None
+            told: dict[str, object] = {"range": spaced} if _is_range(spaced) else {"ids": ids}
             return {**batch, **told, "digest": digest(ids)}
         names = [written(one) for one in ids]
         return {**batch, "names": names, "digest": digest(names)}
-    if isinstance(spread, list) and len(spread) == 3 and all(isinstance(one, int) for one in spread):
+    if _is_range(spread):
         known = written(attributes.get("training.sample_digest"))
-        return {**batch, "range": spread, **({"digest": known} if known else {})}
+        if _DIGEST.fullmatch(known):
+            return {**batch, "range": spread, "digest": known}
+        if known:
+            remarks.doubt(f"training.sample_digest is {reprlib.repr(known)}, no digest, and is left out")
+        return {**batch, "range": spread}
+    if spread is not None:
+        remarks.doubt(f"training.sample_range is {reprlib.repr(spread)}, no range, and is left out")
     if size is not None:
         batch["size"] = size
     return {**batch, "unknown": "its span names no samples"}
 
 
-def _checkpoint(span: Span, attributes: Mapping[str, Any], start_us: int, end_us: int) -> dict[str, object]:
+def _is_whole(one: object) -> bool:
+    return isinstance(one, int) and not isinstance(one, bool)
+
+
+def _is_range(told: object) -> bool:
+    if not (isinstance(told, list) and len(told) == 3 and all(_is_whole(one) for one in told)):
+        return False
+    first, count, stride = told
+    last = first + max(count - 1, 0) * stride
+    return 0 <= count <= MOST and all(LOWEST <= one <= HIGHEST for one in (stride, last))
+
+
+def _checkpoint(
+    span: Span, attributes: Mapping[str, Any], start_us: int, end_us: int, remarks: Remarks
+) -> dict[str, object]:
     step = _whole(attributes, _STEP)
     if step is None:
         raise NotUsable(f"a checkpoint without {_STEP}")
+    _check_time(max(start_us, end_us))
     failed = span.status.code == Status.STATUS_CODE_ERROR
     fields: dict[str, object] = {
         "step": step,
-        "path": written(attributes[_CHECKPOINT])[:4096],
+        "path": _text(attributes, _CHECKPOINT),
         "start_ms": start_us // 1000,
         "us": max(0, end_us - start_us),
         "ok": not failed,
         "loaded": bool(attributes.get("training.checkpoint.loaded", False)),
     }
     if failed:
-        fields["error"] = span.status.message or "its span has the status error"
-    if (size := _whole(attributes, "training.checkpoint.bytes")) is not None:
+        fields["error"] = span.status.message[:LONGEST_ERROR] or "its span has the status error"
+    if (size := _optional(attributes, "training.checkpoint.bytes", remarks)) is not None:
         fields["bytes"] = size
     return fields
 
 
-def _whole(attributes: Mapping[str, Any], key: str) -> int | None:
+def _check_time(us: int) -> None:
+    if us > MOST:
+        raise NotUsable("it ends later than any clock goes")
+
+
+def _text(attributes: Mapping[str, Any], key: str) -> str:
+    return written(attributes.get(key))[:LONGEST_TEXT]
+
+
+def _optional(attributes: Mapping[str, Any], key: str, remarks: Remarks, most: int = MOST) -> int | None:
+    """Unknown too where it cannot be used, which is said: the rest is as good without it."""
+    try:
+        return _whole(attributes, key, most)
+    except NotUsable as e:
+        remarks.doubt(f"{e}, and is left out")
+        return None
+
+
+def _whole(attributes: Mapping[str, Any], key: str, most: int = MOST) -> int | None:
     """None where nothing is told; text with a number in it is taken as one, as environments give it."""
-    value = attributes.get(key)
+    told = value = attributes.get(key)
     if value is None or value == "":
         return None
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _DIGITS:
         value = int(value)
     if isinstance(value, float) and value.is_integer() and math.isfinite(value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _HIGHEST:
-        raise NotUsable(f"{key} is {value!r}, not a whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise NotUsable(f"{key} is {reprlib.repr(told)}, no whole number up to {most}")
     return value

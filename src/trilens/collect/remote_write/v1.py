@@ -10,7 +10,13 @@ from trilens.collect.remote_write.decoded import Decoded
 from trilens.collect.remote_write.known_series import KnownSeries
 from trilens.collect.remote_write.messages import METRIC_TYPES, TimeSeries, WriteRequest
 from trilens.collect.remote_write.series_labels import checked_labels
-from trilens.collect.remote_write.wire import LABELS_TAG, SAMPLE_BYTES, ZERO_SAMPLE_BYTES, SampleCollector
+from trilens.collect.remote_write.wire import (
+    LABELS_TAG,
+    LONGEST_VARINT,
+    SAMPLE_BYTES,
+    ZERO_SAMPLE_BYTES,
+    SampleCollector,
+)
 from trilens.model.errors import RemoteWriteError
 
 if TYPE_CHECKING:
@@ -122,6 +128,8 @@ def _front_labels(raw: bytes) -> tuple[bytes, int]:
                 size |= (raw[next_at] & 0x7F) << shift
                 shift += 7
                 next_at += 1
+                if next_at - at > LONGEST_VARINT:  # the longer it is, the longer each byte of it takes
+                    return b"", 0
             at = next_at + 1 + (size | raw[next_at] << shift)
             count += 1
     except IndexError:

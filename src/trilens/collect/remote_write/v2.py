@@ -7,6 +7,7 @@ none: there is no end to them.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _METADATA_TAG: Final = 0x2A  # field 5, length-delimited
 _NO_CODE: Final = -1
+_SHOWN: Final = 200  # characters of a symbol
 _PADDING: Final = 300  # more than a one-byte length can point past the end
 
 
@@ -89,7 +91,7 @@ class DecoderV2:
 
     def _intern(self, numbers: list[int], symbols: list[str], codes: Codes) -> None:
         """Give each of these symbols a code, for this request and those to come."""
-        for number in numbers:
+        for number in dict.fromkeys(numbers):
             if symbols[number] not in self._codes:
                 self._codes[symbols[number]] = self._next_code
                 self._next_code += 1
@@ -135,6 +137,7 @@ class DecoderV2:
             raise RemoteWriteError("a series has a label name without a value")
         ref = self._known.handles.get(codes[numbers].tobytes())
         if ref is None:
+            _check_names(numbers[::2], symbols)
             texts = [symbols[number] for number in numbers]
             labels = checked_labels(list(zip(texts[::2], texts[1::2], strict=True)))
             ref = self._sink.series(labels)
@@ -143,6 +146,13 @@ class DecoderV2:
             # Said with every series in every request; taken when the series is first seen.
             decoded.described += _described(dict(labels)[METRIC_NAME], message.metadata, symbols)
         return ref
+
+
+def _check_names(numbers: list[int], symbols: list[str]) -> None:
+    """By their numbers: a few bytes may name a long symbol a million times, and texts would be compared."""
+    if len(set(numbers)) < len(numbers):
+        twice = next(number for number, count in Counter(numbers).items() if count > 1)
+        raise RemoteWriteError(f"the label {symbols[twice][:_SHOWN]!r} appears twice in a series")
 
 
 def _described(metric: str, metadata: Any, symbols: list[str]) -> list[tuple[str, str, str, str]]:
@@ -187,7 +197,7 @@ class _Layout:
         numbers, last_bytes = decode_varints(
             self._octets[np.cumsum(inside[:-1], dtype=np.int8).view(np.bool_)]
         )
-        if (numbers >= len(codes)).any():
+        if ((numbers < 0) | (numbers >= len(codes))).any():
             return [b""] * len(at)
         stops = np.searchsorted(last_bytes, np.cumsum(ends - starts)) * codes.itemsize
         data = codes[numbers].tobytes()

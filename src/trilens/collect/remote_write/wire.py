@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LABELS_TAG: Final = 0x0A  # field 1, length-delimited
 SAMPLE_TAG: Final = 0x12  # field 2, length-delimited
+LONGEST_VARINT: Final = 10  # bytes: 64 bits; the protobuf library reads none that is longer
 _VALUE_TAG: Final = 0x09
 _TIME_TAG: Final = 0x10
 _TIME_BYTES: Final = 6  # milliseconds from 2004 to 2109 take six bytes
@@ -104,12 +105,14 @@ def _decode(data: bytes, shape: np.dtype[np.void]) -> tuple[Times, Floats, NDArr
 
 
 def decode_varints(octets: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """(the numbers of a run of varints, the offset of each one's last byte)."""
+    """(the numbers of a run of varints, the offset of each one's last byte). Below zero is one that is too
+    large, or longer than any may be."""
     ends = np.flatnonzero(octets < 0x80)
     starts = np.concatenate([np.zeros(min(1, len(ends)), np.intp), ends[:-1] + 1])
     lengths = ends - starts + 1
     numbers = (octets[starts] & 0x7F).astype(np.int64)
-    for k in range(1, int(lengths.max(initial=0))):
+    for k in range(1, min(int(lengths.max(initial=0)), LONGEST_VARINT)):
         longer = lengths > k
         numbers[longer] |= (octets[starts[longer] + k] & 0x7F).astype(np.int64) << (7 * k)
+    numbers[lengths > LONGEST_VARINT] = -1
     return numbers, ends

@@ -16,18 +16,21 @@ from trilens.model.errors import RunRecordsError, RunRecordsTooLarge
 from trilens.model.run_id import RUN_ID_PATTERN
 
 _GZIP: Final = zlib.MAX_WBITS | 16
-_HIGHEST: Final = (1 << 63) - 1  # what a column of the store holds
-_LOWEST: Final = -(1 << 63)
+HIGHEST: Final = (1 << 63) - 1  # what a column of the store holds
+LOWEST: Final = -(1 << 63)
 
-_MOST: Final = 1 << 53  # what JSON's numbers hold exactly; sums of these fit where one does
+MOST: Final = 1 << 53  # what JSON's numbers hold exactly; sums of these fit where one does
+MOST_RANK: Final = (1 << 31) - 1
+LONGEST_TEXT: Final = 4_096
+LONGEST_ERROR: Final = 262_144
 
-Count = Annotated[int, Meta(ge=0, le=_MOST)]
-Microseconds = Annotated[int, Meta(ge=-_MOST, le=_MOST)]
-Number = Annotated[int, Meta(ge=_LOWEST, le=_HIGHEST)]
-Rank = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+Microseconds = Annotated[int, Meta(ge=-MOST, le=MOST)]
+Number = Annotated[int, Meta(ge=LOWEST, le=HIGHEST)]
+Rank = Annotated[int, Meta(ge=0, le=MOST_RANK)]
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
-Text = Annotated[str, Meta(max_length=4_096)]
-LongText = Annotated[str, Meta(max_length=262_144)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+LongText = Annotated[str, Meta(max_length=LONGEST_ERROR)]
 Value = float | Literal["NaN", "Infinity", "-Infinity"]
 _MAX_NAMES: Final = 1_000  # of phases or of values in one batch
 _MAX_ARTIFACT_BYTES: Final = 1 << 20
@@ -140,7 +143,7 @@ class BatchTold(Struct):
             raise ValueError(f"one of {' and '.join(told)} can be true")
         if self.range is not None:
             first, count, stride = self.range
-            if not _LOWEST <= first + max(count - 1, 0) * stride <= _HIGHEST:
+            if not LOWEST <= first + max(count - 1, 0) * stride <= HIGHEST:
                 raise ValueError("range ends at a number that is too large")
         count_told = self.range[1] if self.range is not None else len(self.ids or self.names or ())
         if count_told and self.size is not None and self.size != count_told:

@@ -3,6 +3,9 @@
 MLflow does not tell what changed since a moment. So each pass asks for the runs that run, and for those that
 began or ended since the last one; of these only metrics whose last point is another than before are read,
 from the page of their history on at which the last pass ended.
+
+Where there is nothing, MLflow answers `{}`, and so may a proxy that answers for it. So what a pass has read
+is marked for each experiment that it was told of: one that appears later is read from its beginning.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import json
 import logging
 import math
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 from trilens.collect.trackers.passed_over import PassedOver
 from trilens.model.errors import TrackerAway, TrackerError
@@ -38,6 +41,7 @@ _STATES: Final = {
     "FAILED": "failed",
     "KILLED": "killed",
 }
+_NEXT: Final = "next_page_token"
 _LONGEST_TAG: Final = 5_000  # characters, as MLflow's own limit
 _MALFORMED: Final = (AttributeError, LookupError, TypeError, ValueError)  # what no MLflow would have said
 
@@ -59,7 +63,7 @@ class MlflowServer:
         self._api = api
         self._wanted = frozenset(experiments)
         self.where = api.where
-        self._since_ms: int | None = None  # None until all runs were seen once
+        self._since_ms: dict[str, int] = {}  # by experiment, once all of its runs were seen
         self._missing: frozenset[str] = frozenset()
         self._again: set[str] = set()  # runs that could not be read, and may not be among those that changed
         self._passed_over = PassedOver("a run of MLflow")
@@ -82,7 +86,7 @@ class MlflowServer:
             else:
                 self._again.discard(_id(run))
                 self._passed_over.was_read(_id(run))
-        self._since_ms = began_ms - _OVERLAP_MS
+        self._since_ms |= dict.fromkeys(experiments, began_ms - _OVERLAP_MS)
 
     def write(self, run: str, tags: Mapping[str, str], metrics: Mapping[str, float], t_ms: int) -> None:
         """Set again, a tag replaces what it was. A metric is a new point of its history."""
@@ -110,42 +114,42 @@ class MlflowServer:
         while True:
             page = {"max_results": 1000, **({"page_token": token} if token else {})}
             answer = self._api.post(f"{_API}/experiments/search", page)
-            for one in answer.get("experiments", ()):
+            for one in _listed(answer, "experiments"):
                 if not self._wanted or one.get("name") in self._wanted:
                     found[str(one["experiment_id"])] = str(one.get("name", ""))
-            token = answer.get("next_page_token", "")
+            token = answer.get(_NEXT, "")
             if not token:
                 return found
 
     def _changed(self, experiments: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         if not experiments:
             return
-        filters = [""]
-        if self._since_ms is not None:
-            filters = [
-                "attributes.status = 'RUNNING'",
-                f"attributes.start_time >= {self._since_ms}",
-                f"attributes.end_time >= {self._since_ms}",
-            ]
+        read_alike: dict[int | None, list[str]] = {}
+        for experiment in experiments:
+            read_alike.setdefault(self._since_ms.get(experiment), []).append(experiment)
         seen: set[str] = set()
         for run in self._once_more():
             seen.add(_id(run))
             yield run
-        for condition in filters:
-            for run in self._search([*experiments], condition):
-                if _id(run) not in seen:
-                    seen.add(_id(run))
-                    yield run
+        for since_ms, some in read_alike.items():
+            for condition in _changed_since(since_ms):
+                for run in self._search(some, condition):
+                    if _id(run) not in seen:
+                        seen.add(_id(run))
+                        yield run
 
     def _once_more(self) -> Iterator[dict[str, Any]]:
         for run in sorted(self._again):
             try:
-                found = self._api.get(f"{_API}/runs/get", {"run_id": run}).get("run", {})
+                found = self._api.get(f"{_API}/runs/get", {"run_id": run}).get("run")
             except TrackerAway:
                 raise
             except TrackerError:
-                found = {}
-            if found.get("info", {}).get("lifecycle_stage") == "active":
+                self._again.discard(run)
+                continue
+            if not _is_object(found) or not _is_object(found.get("info")):
+                continue  # MLflow tells of a run, or refuses
+            if found["info"].get("lifecycle_stage") == "active":
                 yield found
             else:
                 self._again.discard(run)
@@ -162,8 +166,8 @@ class MlflowServer:
                 **({"page_token": token} if token else {}),
             }
             answer = self._api.post(f"{_API}/runs/search", asked)
-            yield from answer.get("runs", ())
-            token = answer.get("next_page_token", "")
+            yield from _listed(answer, "runs")
+            token = answer.get(_NEXT, "")
             if not token:
                 return
 
@@ -195,9 +199,9 @@ class MlflowServer:
             if place.token:
                 asked["page_token"] = place.token
             answer = self._api.get(f"{_API}/metrics/get-history", asked)
-            found = answer.get("metrics", [])
+            found = _listed(answer, "metrics")
             points = [_point(key, one) for one in found[place.taken :]]
-            following = answer.get("next_page_token", "")
+            following = answer.get(_NEXT, "")
             place = _Place(following) if following else _Place(place.token, len(found), last)
             yield points, place
             if not following:
@@ -222,6 +226,32 @@ class MlflowServer:
             step=max((_whole(one.get("step")) or 0 for one in metrics), default=None),
             url=f"{self.where}/#/experiments/{experiment_id}/runs/{_id(run)}",
         )
+
+
+def _changed_since(since_ms: int | None) -> list[str]:
+    if since_ms is None:
+        return [""]
+    return [
+        "attributes.status = 'RUNNING'",
+        f"attributes.start_time >= {since_ms}",
+        f"attributes.end_time >= {since_ms}",
+    ]
+
+
+def _listed(answer: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """MLflow leaves a list out that is empty. What says other things instead does not speak for it."""
+    found = answer.get(name, [])
+    if (answer and name not in answer and _NEXT not in answer) or not _is_list_of_objects(found):
+        raise TrackerError(f"an answer of MLflow was to have {name}, and has {', '.join([*answer][:5])}")
+    return found
+
+
+def _is_list_of_objects(found: object) -> TypeGuard[list[dict[str, Any]]]:
+    return isinstance(found, list) and all(map(_is_object, found))
+
+
+def _is_object(found: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(found, dict)
 
 
 def _facts_digest(run: TrackedRun) -> str:
