@@ -172,6 +172,20 @@ def test_labels_may_come_in_any_order_and_empty_ones_are_none(
     assert [s.labels for s in receive.sink.samples] == [{"__name__": "a", "z": "1"}] * 2
 
 
+@BOTH
+def test_where_very_many_series_are_refused_nothing_is_taken(
+    receive: Receiving, build: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a while, and other senders wait meanwhile."""
+    monkeypatch.setattr("trilens.collect.remote_write.decoded._MOST_REFUSED", 2)
+    good: Rows = [({"__name__": "up", "job": "a"}, [(NOW, 1.0)])]
+    bad: Rows = [({"job": str(at)}, [(NOW, 1.0)]) for at in range(3)]
+    assert receive(build(good + bad[:2]), kind).samples == 1
+    with pytest.raises(RemoteWriteError, match="more than 2 series of the request are refused, the first: "):
+        receive(build([({"__name__": "up", "job": "b"}, [(NOW, 1.0)]), *bad]), kind)
+    assert len(receive.sink.samples) == 1
+
+
 def test_a_label_that_appears_twice_is_refused(receive: Receiving) -> None:
     series = TimeSeries()
     for name, value in (("__name__", "a"), ("x", "1"), ("x", "2")):

@@ -58,6 +58,13 @@ def test_more_operators_than_anybody_writes_are_refused() -> None:
     assert told.value.position == 2001
 
 
+def test_more_text_than_anybody_writes_is_refused_before_it_is_read() -> None:
+    query = f'up{{instance=~"{"a|" * 200_000}"}}'
+    for read in (parse, prettify):
+        with pytest.raises(PromQLSyntaxError, match="has 400,016 characters; 262,144 are read"):
+            read(query)
+
+
 @pytest.mark.parametrize(
     ("opens", "closes"),
     [("abs(", ")"), ("(", ")"), ("-", ""), ("2 ^ ", ""), ("sum by (b) (", ")"), ("1 + (", ")")],

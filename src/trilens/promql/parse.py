@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _OPS: Final[dict[str, Any]] = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
 _LONGEST_REMEMBERED: Final = 5_000  # what is read takes twenty times as much: long ones would fill the memory
+_LONGEST: Final = (
+    256 * 1024
+)  # thousands of GPUs by their UUIDs; a pattern of a megabyte takes RE2 many seconds
 _MATCHING_WORDS: Final = frozenset(
     {"on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"}
 )
@@ -34,7 +37,7 @@ def parse(query: str) -> Expr:
 
 
 def _read(query: str) -> Expr:
-    tokens = tokenize(query)
+    tokens = _tokens(query)
     return _Reader(query, tokens).read(_parse(query, tokens))
 
 
@@ -43,7 +46,7 @@ _remembered = lru_cache(maxsize=1024)(_read)  # rules and dashboards ask the sam
 
 def prettify(query: str) -> str:
     """The query, formatted on several lines where it is long."""
-    text: str = _parse(query, tokenize(query)).prettify()
+    text: str = _parse(query, _tokens(query)).prettify()
     return text
 
 
@@ -53,6 +56,13 @@ def selectors(text: str) -> tuple[Matcher, ...]:
     if not isinstance(expr, nodes.Selector) or expr.offset_ms or expr.at is not None:
         raise PromQLSyntaxError("expected a series selector", query=text, position=expr.pos)
     return expr.matchers
+
+
+def _tokens(query: str) -> list[Token]:
+    if len(query) > _LONGEST:
+        what = f"the expression has {len(query):,} characters; {_LONGEST:,} are read"
+        raise PromQLSyntaxError(what, query=query[:_LONGEST], position=_LONGEST)
+    return tokenize(query)
 
 
 def _parse(query: str, tokens: list[Token]) -> Any:
