@@ -68,7 +68,7 @@ def test_what_was_read_before_a_change_of_the_past_is_not_kept() -> None:
 
 
 def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
-    strips = Strips(4 * (448 + 9 * 16))
+    strips = Strips(4 * (256 + 9 * 16))
     for series in (1, 2, 3):
         strips.put(strips.generation, ids(series), block(list(range(9))), -1, 100)
     assert strips.get(ids(1), 0, 50) is not None
@@ -81,9 +81,23 @@ def test_memory_is_bounded_and_the_longest_unused_goes_first() -> None:
         True,
         True,
     ]
-    assert strips.bytes <= 4 * (448 + 9 * 16)
+    assert strips.bytes <= 4 * (256 + 9 * 16)
     strips.put(strips.generation, ids(6), block(list(range(40))), -1, 100)  # more than its share
     assert strips.get(ids(6), 0, 50) is None
+
+
+def test_a_series_that_was_read_again_goes_with_what_it_was_read_with_last() -> None:
+    strips = Strips(6 * 256)
+    strips.put(strips.generation, ids(1, 2, 2), block([], [], []), 0, 30)
+    strips.put(strips.generation, ids(2), block([]), 0, 60)
+    assert strips.get(ids(1), 0, 30) is not None
+    for other in (3, 4, 5):
+        strips.put(strips.generation, ids(other), block([]), 0, 30)
+    held = [strips.get(ids(series), 0, 30) is not None for series in (1, 2, 3, 4, 5)]
+    assert held == [True, False, True, True, True]
+    for other in (6, 7, 8):
+        strips.put(strips.generation, ids(other), block([]), 0, 30)
+    assert strips.bytes == 6 * 256
 
 
 @pytest.fixture
@@ -239,6 +253,23 @@ def test_what_is_read_ahead_counts_for_no_query(store: Store) -> None:
 
 def test_an_empty_strip_is_not_for_nothing() -> None:
     strips = Strips(10_000)
-    many = ids(*range(1000))
-    strips.put(strips.generation, many, block(*([] for _ in range(1000))), 0, 10)
-    assert sum(strips.get(ids(i), 0, 10) is not None for i in range(1000)) < 30
+    for i in range(1000):
+        strips.put(strips.generation, ids(i), block([]), 0, 10)
+    assert sum(strips.get(ids(i), 0, 10) is not None for i in range(1000)) < 40
+
+
+def test_what_was_read_together_goes_when_all_of_it_was_read_again() -> None:
+    strips = Strips(10_000)
+    strips.put(strips.generation, ids(1, 2), block([10, 20], [10]), 0, 30)
+    both = strips.bytes
+    strips.put(strips.generation, ids(2), block([10, 40]), 0, 60)
+    assert strips.bytes > both
+    older, newer = strips.get(ids(1), 0, 30), strips.get(ids(2), 0, 60)
+    assert older is not None
+    assert newer is not None
+    assert (older.t.tolist(), newer.t.tolist()) == ([10, 20], [10, 40])
+    strips.put(strips.generation, ids(1), block([10]), 0, 90)
+    assert strips.bytes == 2 * 256 + 3 * 16
+    strips.put(strips.generation, ids(1, 1), block([10], [10]), 0, 90)  # a series that is asked for twice
+    strips.put(strips.generation, ids(1, 2), block([10], [10]), 0, 90)
+    assert strips.bytes == 2 * (256 + 16)

@@ -33,7 +33,7 @@ _FEW: Final = 64 * DAY_MS
 _AHEAD_MS: Final = 3_600_000  # read beyond what was asked for, so that the next refreshes find it
 _AHEAD_SHARE: Final = 4  # but no more than this part of what was asked for
 _ROW_BYTES: Final = 16
-_STRIP_BYTES: Final = 448  # of an empty one, with its place in the dictionary
+_STRIP_BYTES: Final = 256  # of an empty one, with its place in the dictionary
 _LARGEST_SHARE: Final = 4  # of the budget, that one read may take
 
 
@@ -41,25 +41,42 @@ def worth_keeping(series: int, start_ms: int, end_ms: int) -> bool:
     return series * (end_ms - start_ms) <= _FEW
 
 
+class _Read:
+    """What was read at once: all samples of some series with since_ms < t <= until_ms."""
+
+    __slots__ = ("bytes", "keys", "left", "since_ms", "t", "until_ms", "v")
+
+    def __init__(self, keys: list[int], block: SampleBlock, since_ms: int, until_ms: int) -> None:
+        self.keys = keys
+        self.since_ms = since_ms
+        self.until_ms = until_ms
+        self.t, self.v = block.t.copy(), block.v.copy()  # else all that the engine gave with it stays, too
+        self.bytes = _ROW_BYTES * len(block.t) + _STRIP_BYTES * len(keys)
+        self.left = 0  # series that have not been read again since
+
+
 class _Strip(NamedTuple):
-    """All samples of one series with since_ms < t <= until_ms."""
+    """One series in it."""
 
-    since_ms: int
-    until_ms: int
-    t: Times
-    v: Floats
+    read: _Read
+    begin: int
+    end: int
 
-    @property
-    def bytes(self) -> int:
-        return _ROW_BYTES * len(self.t) + _STRIP_BYTES
+    def within(self, start_ms: int, end_ms: int) -> tuple[Times, Floats]:
+        t = self.read.t[self.begin : self.end]
+        begin, end = np.searchsorted(t, (start_ms, end_ms), side="right").tolist()
+        return t[begin:end], self.read.v[self.begin + begin : self.begin + end]
 
 
 class Strips:
-    """Thread-safe."""
+    """Thread-safe. What was read together is kept as one piece, and goes together: rules ask for the same
+    thousand series again and again, and as many pieces of memory, each of a kilobyte or two, left holes
+    wherever others came and went."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget = budget_bytes
-        self._strips: OrderedDict[int, _Strip] = OrderedDict()  # by id; the one used last comes last
+        self._strips: dict[int, _Strip] = {}  # by id
+        self._reads: OrderedDict[_Read, None] = OrderedDict()  # the one used last comes last
         self._bytes = 0
         self._generation = 0
         self._lock = threading.Lock()
@@ -75,15 +92,16 @@ class Strips:
 
     def get(self, ids: NDArray[np.uint64], start_ms: int, end_ms: int) -> SampleBlock | None:
         """The samples with start_ms < t <= end_ms, if they are held of every one of these series."""
-        keys = ids.tolist()
+        strips = []
         with self._lock:
-            held = [self._strips.get(key) for key in keys]
-            strips = [s for s in held if s is not None and s.since_ms <= start_ms and end_ms <= s.until_ms]
-            if len(strips) < len(keys):
-                return None
-            for key in keys:
-                self._strips.move_to_end(key)
-        return _joined([_within(strip, start_ms, end_ms) for strip in strips])
+            for key in ids.tolist():
+                strip = self._strips.get(key)
+                if strip is None or strip.read.since_ms > start_ms or end_ms > strip.read.until_ms:
+                    return None
+                strips.append(strip)
+            for read in dict.fromkeys(strip.read for strip in strips):
+                self._reads.move_to_end(read)
+        return _joined([strip.within(start_ms, end_ms) for strip in strips])
 
     def put(
         self, generation: int, ids: NDArray[np.uint64], block: SampleBlock, since_ms: int, until_ms: int
@@ -91,30 +109,44 @@ class Strips:
         """Keep what was read, unless the past has changed since `generation`."""
         if _ROW_BYTES * len(block.t) * _LARGEST_SHARE > self._budget:
             return
+        read = _Read(ids.tolist(), block, since_ms, until_ms)
         bounds = block.offsets.tolist()
         with self._lock:
             if generation != self._generation:
                 return
-            for key, begin, end in zip(ids.tolist(), bounds[:-1], bounds[1:], strict=True):
-                # Copies: a slice would keep the whole read alive as long as one of its series is asked for.
-                strip = _Strip(since_ms, until_ms, block.t[begin:end].copy(), block.v[begin:end].copy())
-                self._remove(key)
-                self._strips[key] = strip
-                self._bytes += strip.bytes
+            for key, begin, end in zip(read.keys, bounds[:-1], bounds[1:], strict=True):
+                before = self._strips.get(key)
+                self._strips[key] = _Strip(read, begin, end)
+                read.left += 1
+                if before is not None:
+                    self._leave(before.read)
+            self._reads[read] = None
+            self._bytes += read.bytes
             while self._bytes > self._budget:
-                self._remove(next(iter(self._strips)))
+                self._let_go(next(iter(self._reads)))
 
     def forget(self) -> None:
         """The past has changed, or is about to."""
         with self._lock:
             self._generation += 1
             self._strips.clear()
+            self._reads.clear()
             self._bytes = 0
 
-    def _remove(self, key: int) -> None:
-        strip = self._strips.pop(key, None)
-        if strip is not None:
-            self._bytes -= strip.bytes
+    def _leave(self, read: _Read) -> None:
+        """One of its series."""
+        read.left -= 1
+        if not read.left and read in self._reads:
+            del self._reads[read]
+            self._bytes -= read.bytes
+
+    def _let_go(self, read: _Read) -> None:
+        del self._reads[read]
+        self._bytes -= read.bytes
+        for key in read.keys:
+            strip = self._strips.get(key)
+            if strip is not None and strip.read is read:
+                del self._strips[key]
 
 
 class StripReader:
@@ -164,11 +196,6 @@ def up_to(block: SampleBlock, end_ms: int) -> SampleBlock:
         return block
     before = np.concatenate(([0], np.cumsum(keep)))
     return SampleBlock(block.t[keep], block.v[keep], before[block.offsets])
-
-
-def _within(strip: _Strip, start_ms: int, end_ms: int) -> tuple[Times, Floats]:
-    begin, end = np.searchsorted(strip.t, (start_ms, end_ms), side="right").tolist()
-    return strip.t[begin:end], strip.v[begin:end]
 
 
 def _joined(pieces: list[tuple[Times, Floats]]) -> SampleBlock:
