@@ -136,6 +136,8 @@ def test_what_nobody_thought_of_is_refused() -> None:
 class Heard:
     """A link that only listens."""
 
+    is_spoilt = False
+
     def __init__(self, said: list[str]) -> None:
         self.said = said
 
