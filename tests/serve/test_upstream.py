@@ -359,6 +359,14 @@ def test_readiness_does_not_repeat_what_the_source_said() -> None:
     assert "s3cret" not in ready.text
 
 
+@pytest.mark.parametrize("said", [b"{}", b"[]", b"", b'{"status":"success"}', b"\xff{"])
+def test_who_answers_in_the_place_of_the_source_is_not_taken_for_it(said: bytes) -> None:
+    with Recorder(reply(200, said)) as source, trilens_on(source.url) as client:
+        ready = httpx.get(client.base_url.join("/readyz"))
+    assert ready.status_code == 503
+    assert "JSON that is no answer to a query" in ready.text
+
+
 def test_a_source_that_is_not_there() -> None:
     with trilens_on("http://127.0.0.1:1") as client:
         answer = client.get("/query?query=up")
@@ -476,7 +484,7 @@ def test_a_redirect_is_refused_and_our_credentials_stay_here() -> None:
 
 def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trilens.serve.upstream._FRESH_S", 0.0)
-    with Recorder(FINE) as source:
+    with Recorder(OWN) as source:
         url, port = source.url.replace("//", "//user:pw@"), source.server.server_address[1]
         settings = load_settings(overrides={"source.url": url}, environ={}).source
 
@@ -491,7 +499,7 @@ def test_readiness_tells_that_the_source_is_gone_and_since_when(monkeypatch: pyt
             since = upstream.trouble.since
             seen.append(await state.readiness())
             assert upstream.trouble.since == since  # when it began, not when it was last looked at
-            again = Recorder(FINE, port)
+            again = Recorder(OWN, port)
             with again:
                 seen.append(await state.readiness())
             await upstream.stop()

@@ -174,10 +174,14 @@ class Upstream:
         timeout_s = min(_PROBE_TIMEOUT_S, self._source.timeout.total_seconds())
         try:
             # The outcome is told without a token, and the text is not ours.
-            status, _ = await self._ask(_PROBE, timeout_s, quote=False, session=self._of_probes)
+            status, content = await self._ask(_PROBE, timeout_s, quote=False, session=self._of_probes)
         except SourceError as e:
             return e.message
-        return None if status == 200 else f"the metric source {self.url} answered HTTP {status}"
+        if status != 200:
+            return f"the metric source {self.url} answered HTTP {status}"
+        if not _is_success(content):
+            return f"the metric source {self.url} answered with JSON that is no answer to a query"
+        return None
 
     async def _while_waited_for(
         self, request: Request, asking: Coroutine[Any, Any, aiohttp.ClientResponse]
@@ -302,6 +306,14 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             yield piece
     finally:
         answer.close()
+
+
+def _is_success(content: bytearray) -> bool:
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and found.get("status") == "success" and _is_envelope(found)
 
 
 def _is_envelope(found: object) -> bool:
