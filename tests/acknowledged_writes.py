@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import httpx
 
 from trilens.collect.remote_write import encode
 from trilens.collect.remote_write.encode import HEADERS
 from trilens.model.labels import make_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 
 class Writer:
@@ -67,7 +71,12 @@ class Writer:
             answer = client.post("/api/v1/query", data=form)
         assert answer.status_code == 200, answer.text
         result = answer.json()["data"]["result"]
-        held = [{round(float(v)) for _, v in series["values"]} for series in result]
+        return self.lost([{round(float(v)) for _, v in series["values"]} for series in result])
+
+    def lost(self, held: Sequence[Collection[int]]) -> list[int]:
+        """Acknowledged batches that are not whole in these, the values of each series."""
+        if not self.acknowledged:
+            return []
         assert len(held) == len(self._labels), f"{len(held)} of {len(self._labels)} series are there at all"
         return [k for k in self.acknowledged if not all(k in values for values in held)]
 

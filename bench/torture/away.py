@@ -1,6 +1,7 @@
 """Something that Trilens depends on is away, slow, or answers nonsense, through a proxy of ours.
 
-While it lasts the rest works, all the time, and Trilens says what is missing; afterwards all is caught up.
+Before a fault nobody says that anything is wrong. While it lasts the rest works, and Trilens says what is
+missing, soon and until its end; afterwards all is caught up.
 """
 
 from __future__ import annotations
@@ -11,22 +12,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.torture.away_parts import DEPENDENCIES
-from bench.torture.dependency import Surroundings
+from bench.torture.dependency import LOOK_S, TIMEOUT_S, Surroundings, soon
 from bench.torture.fault_proxy import Fault
 from bench.torture.row import MISSES, Outcome, Row, Wanted
 from bench.torture.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from bench.torture.dependency import Dependency
 
-_FAULTS: Final = (Fault.REFUSE, Fault.HANG, Fault.TRICKLE, Fault.GARBAGE)
-_LOOK_S: Final = 1.0
-_PATIENCE_S: Final = 300.0
+# A freeze first: what is under way arrives after it, also what was given up, of which there was none before.
+_FAULTS: Final = (Fault.FREEZE, Fault.REFUSE, Fault.HANG, Fault.TRICKLE, Fault.GARBAGE)
 _EACH_S: Final = 120.0  # "away for minutes"
 _MISSED: Final = "MISSED"
+_TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 def _run(kind: type[Dependency], wanted: Wanted) -> Outcome:
@@ -37,13 +37,24 @@ def _run(kind: type[Dependency], wanted: Wanted) -> Outcome:
         with Tally(wanted).session() as session, Surroundings(session.folder) as around:
             dependency = kind.begin(around)
             dependency.meanwhile()
-            _soon(dependency.has_caught_up, f"{dependency.name} does not work to begin with")
+            soon(dependency.has_caught_up, f"{dependency.name} does not work to begin with")
             for fault in left:
                 began_s = time.monotonic()
-                told = _met(dependency, fault, each.length)
+                try:
+                    told = _met(dependency, fault, each.length)
+                except MISSES as e:  # it does not come back, so that there is nothing to try the others on
+                    session.is_missed = True
+                    return _outcome(done, f"{_MISSED}: {str(e) or repr(e)}")
                 done.note(fault, min(each.length, time.monotonic() - began_s), told)
                 session.is_missed |= told.startswith(_MISSED)
-    told = "; ".join(f"{fault}: {done.told(fault)}" for fault in _FAULTS)
+            if _TRACEBACK in around.log():
+                session.is_missed = True
+                return _outcome(done, f"{_MISSED}: a defect is in the server's log")
+    return _outcome(done)
+
+
+def _outcome(done: Done, *more: str) -> Outcome:
+    told = "; ".join([*(f"{fault}: {done.told(fault)}" for fault in _FAULTS if done.seconds(fault)), *more])
     return Outcome(_MISSED not in told, sum(done.seconds(fault) for fault in _FAULTS), told)
 
 
@@ -70,42 +81,55 @@ def _met(dependency: Dependency, fault: Fault, seconds: float) -> str:
     try:
         return _meet(dependency, fault, seconds)
     except MISSES as e:
-        dependency.proxy.set(Fault.NONE)
+        dependency.meets(Fault.NONE)
         dependency.meanwhile()
-        _soon(dependency.has_caught_up, f"{dependency.name} does not come back after {fault}: {e!r}")
+        soon(dependency.has_caught_up, f"{dependency.name} does not come back after {fault}: {e!r}")
+        soon(dependency.is_well, f"{dependency.name} is still said to be away after {e!r}")
         return f"{_MISSED}: {str(e) or repr(e)}"
 
 
 def _meet(dependency: Dependency, fault: Fault, seconds: float) -> str:
     """What was seen; AssertionError where it is not as it should be."""
-    began_s = time.monotonic()
-    dependency.proxy.set(fault)
+    dependency.prepare()
+    assert dependency.is_well(), (
+        f"{dependency.name}: it is said to be away before it is: {'; '.join(dependency.problems())}"
+    )
+    dependency.meets(fault)
     dependency.meanwhile()
+    seen = _seen(dependency, fault, seconds)
+    dependency.meets(Fault.NONE)
+    back_s = time.monotonic()
+    soon(dependency.has_caught_up, f"{dependency.name}, {fault}: what happened meanwhile is not caught up")
+    soon(dependency.is_well, f"{dependency.name}, {fault}: it is still said to be away")
+    return f"{seen}, caught up {time.monotonic() - back_s:.0f} s after its end"
+
+
+def _seen(dependency: Dependency, fault: Fault, seconds: float) -> str:
+    """While it lasts, which is until somebody says so. What is slow works: that may be said, or not."""
+    began_s = time.monotonic()
     said_s: float | None = None
-    looks = 0
+    looks = silent = 0
     while time.monotonic() - began_s < seconds or (said_s is None and fault is not Fault.TRICKLE):
+        believed = dependency.believed()
         dependency.check_the_rest()
         looks += 1
-        if said_s is None and dependency.says_so():
+        asked_s = time.monotonic() - began_s  # how long the doctor takes does not count
+        unsaid = dependency.unsaid()
+        if said_s is not None:
+            silent += bool(unsaid - believed - dependency.believed())
+        elif not unsaid:
             said_s = time.monotonic() - began_s
-        assert time.monotonic() - began_s < seconds + _PATIENCE_S, (
-            f"{dependency.name}, {fault}: nobody says so"
-        )
-        time.sleep(_LOOK_S)
-    dependency.proxy.set(Fault.NONE)
-    back_s = time.monotonic()
-    _soon(dependency.has_caught_up, f"{dependency.name}, {fault}: what happened meanwhile is not caught up")
-    _soon(lambda: not dependency.says_so(), f"{dependency.name}, {fault}: it is still said to be away")
-    said = "worked on" if said_s is None else f"said after {said_s:.0f} s"
-    took_s = time.monotonic() - back_s
-    return f"{said}, caught up {took_s:.0f} s after its end, the rest worked {looks} times of {looks}"
-
-
-def _soon(condition: Callable[[], bool], otherwise: str) -> None:
-    ends_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < ends_s, otherwise
-        time.sleep(_LOOK_S)
+        elif fault is not Fault.TRICKLE:
+            assert asked_s < dependency.told_s + TIMEOUT_S, (
+                f"{dependency.name}, {fault}: nobody says so after {asked_s:.0f} s: {', '.join(unsaid)}"
+            )
+        time.sleep(LOOK_S)
+    if said_s is None:
+        return f"worked on, the rest worked {looks} times of {looks}"
+    assert not silent or fault is Fault.TRICKLE, (
+        f"{dependency.name}, {fault}: said after {said_s:.0f} s, and in {silent} of {looks} looks no more"
+    )
+    return f"said after {said_s:.0f} s, the rest worked {looks} times of {looks}"
 
 
 AWAY_ROWS: Final = tuple(

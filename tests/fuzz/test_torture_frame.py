@@ -18,10 +18,11 @@ import httpx
 import psutil
 import pytest
 from bench.torture import __main__ as main_module
-from bench.torture import away, kill_server, load, machine, table
+from bench.torture import away, kill_server, load, machine, outbox, table
 from bench.torture.attempt import Attempt, run
 from bench.torture.code import tried_by
-from bench.torture.dependency import Dependency
+from bench.torture.dependency import Dependency, Surroundings, soon
+from bench.torture.fault_proxy import Fault
 from bench.torture.fuzz import campaign, http_api
 from bench.torture.fuzz.campaign import outcome
 from bench.torture.fuzz.mutation import mutations
@@ -43,7 +44,6 @@ from trilens.store.store import StoreHealth, StoreStats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from bench.torture.fault_proxy import Fault
     from prometheus_client import Metric
 
 
@@ -333,7 +333,7 @@ def test_a_fault_that_was_tried_for_a_while_is_met_again(
 
         @classmethod
         def begin(cls, _: object) -> Small:
-            return cls("", None)  # type: ignore[arg-type]
+            return cls("", {})
 
     def met(_: object, _fault: Fault, seconds: float) -> str:
         lengths.append(seconds)
@@ -341,10 +341,165 @@ def test_a_fault_that_was_tried_for_a_while_is_met_again(
 
     monkeypatch.setattr(away, "_met", met)
     monkeypatch.setattr(away.time, "monotonic", lambda: next(clock_s))
-    assert away._run(Small, Wanted(tmp_path, 40)).done == 40
-    assert away._run(Small, Wanted(tmp_path, 480)).done == 480
-    assert away._run(Small, Wanted(tmp_path, 480)).done == 480, "nothing is left to do"
-    assert lengths == [10.0] * 4 + [120.0] * 4
+    assert away._run(Small, Wanted(tmp_path, 50)).done == 50
+    assert away._run(Small, Wanted(tmp_path, 600)).done == 600
+    assert away._run(Small, Wanted(tmp_path, 600)).done == 600, "nothing is left to do"
+    assert lengths == [10.0] * 5 + [120.0] * 5
+
+
+class Clock:
+    """Time passes where somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        monkeypatch.setattr(away.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(away.time, "sleep", self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+class Away(Dependency):
+    """Said to be away at some looks of those that come one after the other, and well at others."""
+
+    name, told_s = "x", 5.0
+
+    def __init__(self, said: str, *, believed: str = "", well: bool = True) -> None:
+        """A look for each character: + where it is said, or believed; the last one stays."""
+        super().__init__("", {})
+        self._said, self._believed, self._well = said, believed, well
+        self.looks = 0
+
+    @classmethod
+    def begin(cls, _: object) -> Away:
+        return cls("+")
+
+    def meets(self, fault: Fault) -> None:
+        pass
+
+    def meanwhile(self) -> None:
+        pass
+
+    def check_the_rest(self) -> None:
+        self.looks += 1
+
+    def problems(self) -> list[str]:
+        return []
+
+    def is_well(self) -> bool:
+        return self._well
+
+    def unsaid(self) -> set[str]:
+        return set() if self._said[min(self.looks, len(self._said)) - 1] == "+" else {"x"}
+
+    def believed(self) -> set[str]:
+        return {"x"} if self._believed[self.looks - 1 : self.looks] == "+" else set()
+
+    def has_caught_up(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("fault", "dependency", "seen"),
+    [
+        (Fault.HANG, Away("--+"), "said after 2 s, the rest worked 10 times of 10"),
+        (Fault.HANG, Away("--+-+"), "in 1 of 10 looks no more"),
+        (Fault.HANG, Away("-" * 24 + "+"), "said after 24 s, the rest worked 25 times of 25"),
+        (Fault.HANG, Away("-"), "nobody says so after 25 s: x"),
+        (Fault.HANG, Away("+", well=False), "said to be away before it is"),
+        (Fault.GARBAGE, Away("+--+", believed=".++."), "said after 0 s, the rest worked 10 times of 10"),
+        (Fault.GARBAGE, Away("+--+", believed=".+.."), "in 1 of 10 looks no more"),
+        (Fault.GARBAGE, Away("-", believed="+" * 99), "nobody says so after 25 s: x"),
+        (Fault.TRICKLE, Away("-"), "worked on, the rest worked 10 times of 10"),
+        (Fault.TRICKLE, Away("-+-"), "said after 1 s, the rest worked 10 times of 10"),
+    ],
+)
+def test_what_is_missing_is_said_soon_and_to_the_end_and_not_before(
+    clock: Clock, fault: Fault, dependency: Away, seen: str
+) -> None:
+    assert clock.now_s == 0
+    try:
+        assert away._meet(dependency, fault, 10).startswith(seen)
+    except AssertionError as e:
+        assert seen in str(e)
+
+
+def test_one_answer_that_fails_is_no_end_of_patience(clock: Clock) -> None:
+    asked = iter((httpx.ReadTimeout("slow"), httpx.HTTPStatusError("", request=None, response=None), True))  # type: ignore[arg-type]
+
+    def ask() -> bool:
+        found = next(asked)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    soon(ask, "it does not come")
+    with pytest.raises(AssertionError, match="it does not come"):
+        soon(lambda: False, "it does not come")
+    assert clock.now_s > 200
+
+
+def test_one_that_does_not_come_back_is_told_with_what_was_seen_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[Fault] = []
+
+    def meet(_: object, fault: Fault, _seconds: float) -> str:
+        met.append(fault)
+        if len(met) > 1:
+            raise AssertionError("it does not come back")
+        time.sleep(0.001)
+        return "well"
+
+    monkeypatch.setattr(away, "_met", meet)
+    found = away._run(Away, Wanted(tmp_path, 50))
+    assert not found.passed
+    assert found.told == f"{met[0]}: well; MISSED: it does not come back"
+    assert [*tmp_path.glob("missed-*")]
+
+
+def test_a_defect_in_the_servers_log_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(away, "_met", lambda *_: "well")
+    monkeypatch.setattr(
+        Surroundings, "log", lambda _: "it failed\nTraceback (most recent call last):\n  File"
+    )
+    assert not away._run(Away, Wanted(tmp_path, 50)).passed
+
+
+def test_what_was_acknowledged_is_looked_for_in_what_is_kept() -> None:
+    writer = acknowledged_writes.Writer(0, series=2)
+    assert writer.lost([]) == [], "nothing was"
+    writer.acknowledged = [1, 2, 5]
+    assert writer.lost([{1, 2, 3, 5}, {1, 5}]) == [2]
+    with pytest.raises(AssertionError, match="1 of 2 series"):
+        writer.lost([{1, 2, 5}])
+
+
+def test_records_are_sent_until_they_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[list[int]] = []
+    answers = iter((503, 200, None, 200))
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append([json.loads(line)["seq"] for line in request.content.splitlines()])
+        status = next(answers)
+        if status is None:
+            raise httpx.ReadTimeout("slow")
+        return httpx.Response(status, json={"data": {"seq": sent[-1][-1]}})
+
+    program = outbox.Outbox("http://x", 1.0)
+    monkeypatch.setattr(
+        program, "_client", httpx.Client(base_url="http://x", transport=httpx.MockTransport(answer))
+    )
+    assert [program.send() for _ in range(4)] == [503, 200, None, 200]
+    assert sent == [[0], [0, 1], [2], [2, 3]]
+    assert program.is_empty
+    assert program.not_once([*range(12)]) == []
+    assert program.not_once([0, *range(11)]) == [0, 11]
 
 
 def test_writes_are_of_now_and_none_has_the_time_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
