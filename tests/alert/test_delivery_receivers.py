@@ -251,8 +251,8 @@ def test_who_answers_200_and_is_no_alertmanager_has_taken_nothing(
 )
 def test_what_slack_and_those_like_it_say_to_a_message(receiver: HttpReceiver, said: bytes) -> None:
     receiver.answers.append((200, {}, said))
-    channel({"slack": {"url": receiver.url}}).send(told())
-    receiver.next()
+    channel({"slack": {"url": receiver.url}}).send(told())  # it would raise
+    assert "blocks" in receiver.next().json
 
 
 LOGIN = b"<html>please log in at http://me:pass@there</html>"
@@ -323,10 +323,9 @@ def test_one_that_does_not_answer_in_time() -> None:
 )
 def test_one_that_answers_drop_by_drop_is_given_up_in_time(said: tuple[bytes, bytes]) -> None:
     with Dripping(*said) as server:
-        began_s = time.monotonic()
         with pytest.raises(ReceiverAway, match="timed out"):
             channel({"slack": {"url": server.url, "timeout": "200ms"}}).send(told())
-        assert 0.2 <= time.monotonic() - began_s < 5
+        assert server.is_given_up()
 
 
 def test_each_message_over_one_connection_has_the_whole_time(receiver: HttpReceiver) -> None:
@@ -362,6 +361,7 @@ def test_no_more_of_an_answer_is_read_than_anybody_looks_at() -> None:
     """A webhook that has taken it may go on talking for ever."""
     with Dripping(HEAD + b"\r\n", b"x" * 65_536, every_s=0.0) as server:
         channel({"webhook": {"url": server.url}}).send(told())
+        assert server.is_given_up()
 
 
 def test_a_secret_file_that_is_gone_says_so(tmp_path: Path) -> None:
@@ -439,10 +439,9 @@ def test_a_mail_server_that_talks_without_end_is_given_up_in_time(
 ) -> None:
     with Dripping(*said) as server:
         address = {"server": f"127.0.0.1:{server.port}", "from": "t@example.com", "to": "a@example.com"}
-        began_s = time.monotonic()
         with pytest.raises(ReceiverAway, match=match):
             channel({"mail": {**address, "timeout": "150ms" if match == "timed out" else "10s"}}).send(told())
-        assert time.monotonic() - began_s < 5
+        assert server.is_given_up()
 
 
 def test_mail_is_not_sent_in_the_clear_unless_asked() -> None:

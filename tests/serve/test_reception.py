@@ -15,7 +15,7 @@ import pytest
 from certificates import make_certificates
 from memory_api import running
 from trilens.serve import reception
-from trilens.serve.reception import Connections, CountingServer, Place, Reception
+from trilens.serve.reception import Connections, CountingServer, Reception
 from trilens.serve.run import _connections
 from trilens.settings.load import load_settings
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.types import Receive, Scope, Send
+
+    from trilens.serve.http_protocol import Place
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 # Answered at once, and busy until the rest of it comes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -18,34 +18,20 @@ _TOO_LARGE: Final = b"the address and the headers have more than 65,536 bytes: s
 _TOO_SLOW: Final = b"the body came at less than 500 bytes a second\n"
 
 
-class Place(Protocol):
-    """What a connection takes of a server that has only so many."""
-
-    @property
-    def refusal(self) -> bytes:
-        """With one, all that the connection is there for is to tell it."""
-
-    def rest(self, end: Callable[[], None]) -> None:
-        """Between two requests `end` may be called, to make room for others."""
-
-    def work(self) -> None: ...
-
-    def leave(self) -> None: ...
-
-
-class _OwnPlace:
-    """Of a server that counts none."""
+class Place:
+    """What a connection takes of a server; this one is of a server that counts none. With a `refusal` all
+    that the connection is there for is to tell that."""
 
     refusal = b""
 
     def rest(self, end: Callable[[], None]) -> None:
-        pass
+        """It is kept for a next request: until then `end` may be called, to make room for others."""
 
     def work(self) -> None:
-        pass
+        """It was heard again."""
 
     def leave(self) -> None:
-        pass
+        """It has ended. Once more does no harm."""
 
 
 class LimitedHttp(HttpToolsProtocol):
@@ -55,7 +41,7 @@ class LimitedHttp(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, place: Place | None = None, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._place = place or _OwnPlace()
+        self._place = place or Place()
         self._is_in_head = True
         self._head_bytes = 0
         self._is_too_large = False

@@ -18,7 +18,7 @@ import uvicorn
 
 from trilens.model.access import is_loopback
 from trilens.serve.access.callers import site_of
-from trilens.serve.http_protocol import LimitedHttp
+from trilens.serve.http_protocol import LimitedHttp, Place
 
 if TYPE_CHECKING:
     import socket
@@ -36,8 +36,8 @@ _TOO_MANY: Final = b"too many connections: see server.max_connections\n"
 _TOO_MANY_OF_ONE: Final = b"too many connections from this address: see server.max_connections_per_address\n"
 
 
-class Place:
-    """That of one connection, until it leaves. With a `refusal` it is told that, and nothing else."""
+class CountedPlace(Place):
+    """Of one connection, until it leaves."""
 
     def __init__(self, taken: Taken, site: str, refusal: bytes = b"") -> None:
         self.refusal = refusal
@@ -46,7 +46,6 @@ class Place:
         taken.by_site[site] += 1
 
     def rest(self, end: Callable[[], None]) -> None:
-        """It has had its answer, and is kept for the next request: `end` closes it."""
         if self._site is not None:
             self._taken.resting[self] = (self._site, end)
 
@@ -54,7 +53,6 @@ class Place:
         self._taken.resting.pop(self, None)
 
     def leave(self) -> None:
-        """Once more does no harm."""
         self.work()
         site, self._site = self._site, None
         if site is None:
@@ -69,7 +67,7 @@ class Taken:
 
     def __init__(self) -> None:
         self.by_site: Counter[str] = Counter()
-        self.resting: dict[Place, tuple[str, Callable[[], None]]] = {}
+        self.resting: dict[CountedPlace, tuple[str, Callable[[], None]]] = {}
 
     def free_one(self, of: str | None = None) -> bool:
         """Of one site, or of any."""
@@ -104,8 +102,10 @@ class Connections:
         elif taken.by_site.total() >= self._most and not taken.free_one():
             refusal = _TOO_MANY
         else:
-            return Place(taken, site)
-        return Place(self._refused, site, refusal) if self._refused.by_site.total() < _REFUSED else None
+            return CountedPlace(taken, site)
+        return (
+            CountedPlace(self._refused, site, refusal) if self._refused.by_site.total() < _REFUSED else None
+        )
 
 
 class Reception:
