@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pyarrow as pa
 import pytest
-from bench.torture.fault_proxy import Fault, FaultProxy
+from bench.torture.fault_proxy import Fault, FaultProxy, Nonsense
 
 from servers import until
 from trilens.model.errors import StoreError
@@ -57,16 +57,20 @@ def test_who_waits_for_a_server_that_falls_silent_is_told_and_it_is_asked_again(
         assert ask() == 1
 
 
-def test_who_answers_200_in_its_place_has_written_nothing(proxy: FaultProxy) -> None:
-    """A proxy's page to log in at, say: what is acknowledged must be on disk."""
+def test_who_answers_200_in_its_place_has_written_and_changed_nothing(proxy: FaultProxy) -> None:
+    """A proxy's page to log in at, say: what is acknowledged must be on disk, and what is deleted gone."""
     with Engine.open(f"{proxy.url}/silent") as engine:
         engine.command("CREATE TABLE IF NOT EXISTS written (t UInt8) ENGINE = Memory")
         rows = pa.table({"t": pa.array([1], pa.uint8())})
         engine.insert_arrow("written", rows)
         proxy.set(Fault.GARBAGE)
-        for _ in range(6):  # it says 200 every other time
+        for _ in range(2 * len(Nonsense)):  # which take turns
             with pytest.raises(StoreError):
                 engine.insert_arrow("written", rows)
+            with pytest.raises(StoreError):
+                engine.command("TRUNCATE TABLE written")
+            with pytest.raises(StoreError):
+                engine.query_arrow("SELECT count() AS n FROM written")
         proxy.set(Fault.NONE)
         engine.insert_arrow("written", rows)
         assert engine.query_arrow("SELECT count() AS n FROM written")["n"][0].as_py() == 2

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import clickhouse_connect
 import pyarrow as pa
 import pyarrow.ipc
 from clickhouse_connect.driver.exceptions import ClickHouseError
+from clickhouse_connect.driver.httputil import check_env_proxy, get_pool_manager
 from urllib3.exceptions import HTTPError
 
 from trilens.model.errors import ConfigError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from trilens.store.pulse import Pulse
+
+_OF_CLICKHOUSE: Final = "X-ClickHouse-Query-Id"  # on every answer to a statement, and on nobody else's
 
 
 class ServerLink:
@@ -46,9 +50,7 @@ class ServerLink:
 
     def insert(self, table: str, rows: pa.Table) -> None:
         with _server_errors(self._root):
-            written = self._unless_silent(lambda: self._client.insert_arrow(table, rows))
-        if not written.query_id():  # a proxy's 200 keeps no rows
-            raise RuntimeError("what answers in its place is no ClickHouse server")
+            self._unless_silent(lambda: self._client.insert_arrow(table, rows))
 
     def command(self, sql: str) -> None:
         with _server_errors(self._root):
@@ -87,8 +89,28 @@ def _client(
         settings=dict(settings),
         send_receive_timeout=int(timeout_s) + 30,
         autogenerate_session_id=False,  # a session would run one query at a time
+        pool_mgr=_connections("https" if target.secure else "http", target.host, target.port),
         compress=target.host not in ("localhost", "127.0.0.1", "::1"),
     )
+
+
+@cache
+def _connections(scheme: str, host: str, port: int) -> Any:
+    """Of all clients of one server, as the library would share them. A proxy's page to log in at, with 200,
+    has kept no rows and changed no table."""
+    proxy: dict[str, Any] = {f"{scheme}_proxy": check_env_proxy(scheme, host, port)}
+    pool = get_pool_manager(**proxy)
+    request = pool.request
+
+    def asked(method: str, url: str, **how: Any) -> Any:
+        answer = request(method, url, **how)
+        if answer.status == 200 and _OF_CLICKHOUSE not in answer.headers:
+            answer.close()
+            raise RuntimeError("what answers in its place is no ClickHouse server")
+        return answer
+
+    pool.request = asked
+    return pool
 
 
 @contextmanager
